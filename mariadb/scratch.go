@@ -1,0 +1,370 @@
+package mariadb
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"golang.org/x/sys/unix"
+)
+
+// Scratch is a throwaway MariaDB server on a data directory of its own, reachable only through a socket in a private
+// directory. It reads no option file, listens on no network, starts no replication and no events. It dies with this
+// process. Set the fields, then call Init for a new data directory (or leave that out for one that is there already,
+// such as a restored backup), Start, and Stop. It belongs to one goroutine; the handle from DB may be shared.
+type Scratch struct {
+	Dir  string   // the data directory
+	Args []string // more server options, such as "--log-bin=bin"; they win over ours
+	// SkipGrants starts without privilege tables: anyone who can reach the socket may do anything. For restored data
+	// whose passwords are unknown.
+	SkipGrants bool
+	Timeout    time.Duration // how long the server may take until it answers; 0 is one minute
+
+	private string // socket, log, temporary files
+	server  *child
+	db      *sql.DB
+}
+
+// scratchArgs keep the server small and quiet.
+var scratchArgs = []string{
+	"--skip-networking", "--skip-name-resolve", "--skip-slave-start", "--event-scheduler=OFF", "--skip-log-bin",
+	"--innodb-buffer-pool-size=32M", "--key-buffer-size=1M", "--aria-pagecache-buffer-size=8M", "--max-connections=20",
+	"--innodb-flush-log-at-trx-commit=2", "--sync-binlog=0",
+}
+
+// sunPathMax is the longest socket path Linux takes, its terminating zero left out.
+const sunPathMax = 107
+
+// stopGrace is how long the server gets to shut down in good order.
+const stopGrace = 60 * time.Second
+
+// Init makes a new data directory with root reachable without a password. Dir must be absent or empty. Those of Args
+// that begin with "--innodb" also go to the program that makes it, as page size and the like are fixed then.
+func (s *Scratch) Init(ctx context.Context) error {
+	installer, err := findProgram("mariadb-install-db", "mysql_install_db")
+	if err != nil {
+		return fmt.Errorf("mariadb-install-db: %w", err)
+	}
+	if err := s.makeDir(); err != nil {
+		return err
+	}
+	owner, err := runAs(s.Dir)
+	if err != nil {
+		return err
+	}
+	args := []string{"--no-defaults", "--datadir=" + s.Dir, "--auth-root-authentication-method=normal",
+		"--skip-test-db", "--skip-name-resolve", "--force"}
+	for _, arg := range s.Args {
+		if strings.HasPrefix(arg, "--innodb") {
+			args = append(args, arg)
+		}
+	}
+	return runQuietly(ctx, installer, append(args, owner.args()...))
+}
+
+// makeDir makes Dir absolute and sees that it is an empty directory.
+func (s *Scratch) makeDir() error {
+	dir, err := filepath.Abs(s.Dir)
+	if err != nil {
+		return err
+	}
+	s.Dir = dir
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("data directory %q is not empty", dir)
+	}
+	return nil
+}
+
+// runQuietly runs a program to its end; if it fails, the error holds the end of what it said.
+func runQuietly(ctx context.Context, path string, args []string) error {
+	out, err := os.CreateTemp("", "mbwrap-")
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	if err := os.Remove(out.Name()); err != nil {
+		return err
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Stdout, cmd.Stderr = out, out
+	c, err := startChild(cmd, 0)
+	if err != nil {
+		return err
+	}
+	c.release()
+	stop := context.AfterFunc(ctx, func() { c.signal(unix.SIGKILL) })
+	<-c.reaped
+	if !stop() {
+		return fmt.Errorf("%s: %w", filepath.Base(path), context.Cause(ctx))
+	}
+	if !cmd.ProcessState.Success() {
+		return fmt.Errorf("%s: %s: %s", filepath.Base(path), cmd.ProcessState, tail(out))
+	}
+	return nil
+}
+
+// tail returns the last lines of a log, on one line.
+func tail(f *os.File) string {
+	const most, lines = 8 << 10, 8
+	info, err := f.Stat()
+	if err != nil {
+		return err.Error()
+	}
+	text := make([]byte, most)
+	n, _ := f.ReadAt(text, max(0, info.Size()-most)) // what can be read is what can be told
+	all := bytes.Split(bytes.TrimSpace(text[:n]), []byte("\n"))
+	return string(bytes.Join(all[max(0, len(all)-lines):], []byte(" | ")))
+}
+
+// Start starts the server and returns when it answers. When it does not, the error holds the end of its log, and
+// nothing is left running. A Scratch that was stopped may be started again.
+func (s *Scratch) Start(ctx context.Context) error {
+	if s.server != nil {
+		return errors.New("scratch server is running already")
+	}
+	program, err := findProgram("mariadbd", "mysqld")
+	if err != nil {
+		return fmt.Errorf("mariadbd: %w", err)
+	}
+	if s.Dir, err = filepath.Abs(s.Dir); err != nil {
+		return err
+	}
+	if err := s.launch(program); err != nil {
+		return errors.Join(err, s.clean())
+	}
+	if err := s.waitReady(ctx); err != nil {
+		return errors.Join(err, s.Stop())
+	}
+	return nil
+}
+
+// launch makes the private directory and starts the program in it.
+func (s *Scratch) launch(program string) error {
+	owner, err := runAs(s.Dir)
+	if err != nil {
+		return err
+	}
+	if s.private, err = privateDir(owner); err != nil {
+		return err
+	}
+	log, err := os.Create(s.logPath())
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(program, s.arguments(owner)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.private, log, log
+	if s.server, err = startChild(cmd, 0); err != nil {
+		return err
+	}
+	s.server.release()
+	return nil
+}
+
+func (s *Scratch) arguments(owner account) []string {
+	args := []string{"--no-defaults", "--datadir=" + s.Dir, "--socket=" + s.Socket(),
+		"--pid-file=" + filepath.Join(s.private, "pid"), "--tmpdir=" + s.private}
+	args = append(args, scratchArgs...)
+	if s.SkipGrants {
+		args = append(args, "--skip-grant-tables")
+	}
+	return append(append(args, owner.args()...), s.Args...)
+}
+
+// waitReady polls until a query is answered, the server ends, or time is up.
+func (s *Scratch) waitReady(ctx context.Context) error {
+	limit := s.Timeout
+	if limit == 0 {
+		limit = time.Minute
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	db, err := s.open()
+	if err != nil {
+		return err
+	}
+	s.db = db
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := db.PingContext(ctx)
+		if err == nil {
+			return nil
+		}
+		var refused *mysql.MySQLError // it answers, if only to say no
+		if errors.As(err, &refused) {
+			return fmt.Errorf("scratch server on %q: %w", s.Dir, err)
+		}
+		select {
+		case <-s.server.exited:
+			<-s.server.reaped
+			return fmt.Errorf("scratch server on %q: %s: %s", s.Dir, s.server.cmd.ProcessState, s.logTail())
+		case <-ctx.Done():
+			return fmt.Errorf("scratch server on %q does not answer: %w: %s", s.Dir, context.Cause(ctx), s.logTail())
+		case <-tick.C:
+		}
+	}
+}
+
+// open returns a handle on the server; it does not connect yet.
+func (s *Scratch) open() (*sql.DB, error) {
+	config := mysql.NewConfig()
+	config.Net, config.Addr, config.User = "unix", s.Socket(), "root"
+	config.MultiStatements = true
+	config.Logger = &mysql.NopLogger{}
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(connector), nil
+}
+
+// DB returns the handle on the running server, as root; several statements in one Exec are allowed. Stop closes it. It
+// is nil when the server does not run.
+func (s *Scratch) DB() *sql.DB { return s.db }
+
+// Socket returns the path of the server's socket, "" before Start.
+func (s *Scratch) Socket() string {
+	if s.private == "" {
+		return ""
+	}
+	return filepath.Join(s.private, "s")
+}
+
+// PID returns the server's process number, 0 when it does not run.
+func (s *Scratch) PID() int {
+	if s.server == nil {
+		return 0
+	}
+	return s.server.pid()
+}
+
+// Stop shuts the server down in good order, kills it if that takes more than a minute, and removes what Start made; the
+// data directory stays. It may be called at any time, and again.
+func (s *Scratch) Stop() error { return s.end(unix.SIGTERM) }
+
+// Kill ends the server at once, as a crash would.
+func (s *Scratch) Kill() error { return s.end(unix.SIGKILL) }
+
+func (s *Scratch) end(sig unix.Signal) error {
+	var errs []error
+	if s.db != nil {
+		errs = append(errs, s.db.Close())
+		s.db = nil
+	}
+	if s.server != nil {
+		err := s.server.stop(sig, stopGrace)
+		if err == nil {
+			<-s.server.reaped
+		}
+		errs = append(errs, err)
+		s.server = nil
+	}
+	return errors.Join(append(errs, s.clean())...)
+}
+
+// clean removes the private directory.
+func (s *Scratch) clean() error {
+	if s.private == "" {
+		return nil
+	}
+	dir := s.private
+	s.private = ""
+	return os.RemoveAll(dir)
+}
+
+func (s *Scratch) logPath() string { return filepath.Join(s.private, "log") }
+
+func (s *Scratch) logTail() string {
+	f, err := os.Open(s.logPath())
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	return tail(f)
+}
+
+// account is the user a server runs as. The zero account is whoever we are, which needs no option.
+type account struct {
+	name     string
+	uid, gid int
+}
+
+func (a account) args() []string {
+	if a.name == "" {
+		return nil
+	}
+	return []string{"--user=" + a.name}
+}
+
+// runAs decides whom a server on dir runs as. Only root has a choice, and a server refuses to run as root unless told
+// to: it becomes the directory's owner, or stays root where that owner has no name or can't get there.
+func runAs(dir string) (account, error) {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return account{}, err
+	}
+	if os.Geteuid() != 0 {
+		return account{}, nil
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || stat.Uid == 0 || !reachable(filepath.Dir(dir)) {
+		return account{name: "root"}, nil
+	}
+	owner, err := user.LookupId(strconv.Itoa(int(stat.Uid)))
+	if err != nil {
+		return account{name: "root"}, nil
+	}
+	return account{name: owner.Username, uid: int(stat.Uid), gid: int(stat.Gid)}, nil
+}
+
+// reachable tells whether everyone may pass through dir and all above it.
+func reachable(dir string) bool {
+	for {
+		info, err := os.Stat(dir)
+		if err != nil || info.Mode()&0o001 == 0 {
+			return false
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return true
+		}
+		dir = parent
+	}
+}
+
+// privateDir makes a directory that only owner may enter, with a path short enough for a socket.
+func privateDir(owner account) (string, error) {
+	base := os.TempDir()
+	if len(base) > sunPathMax-len("/mbwrap-0123456789/s") {
+		base = "/tmp"
+	}
+	dir, err := os.MkdirTemp(base, "mbwrap-")
+	if err != nil {
+		return "", err
+	}
+	if owner.uid != 0 {
+		if err := os.Chown(dir, owner.uid, owner.gid); err != nil {
+			return "", errors.Join(err, os.Remove(dir))
+		}
+	}
+	return dir, nil
+}
