@@ -64,6 +64,10 @@ func (p Position) CheckLSN(from uint64) error {
 	return nil
 }
 
+// maxMetadata is the largest metadata file taken, in bytes. Real ones have a few hundred; the info file repeats the
+// tool's whole command line.
+const maxMetadata = 1 << 20
+
 // timeLayout is how the info file writes start_time and end_time.
 const timeLayout = "2006-01-02 15:04:05"
 
