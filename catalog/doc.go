@@ -1,0 +1,73 @@
+// Package catalog knows what backups exist: the repository's layout, the manifest that commits a backup, the index that
+// tells where everything in it lies, and the lock that keeps two runs apart.
+//
+// A backup is a folder of objects, ROOT/SERVER/ID/…, whose manifest.json is written last: without a manifest there is no
+// backup. docs/FORMAT.md defines every object. The package reads and writes them through package sinks and judges
+// nothing about the database: whether a stream is complete is decided before Commit is called.
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Format is the version of the repository, manifest and index formats that this package writes, and the highest one it
+// reads.
+const Format = 1
+
+// Names of the objects of a repository and of a backup.
+const (
+	RepositoryObject = "mbwrap.json"
+	ManifestObject   = "manifest.json"
+	SumsObject       = "SHA256SUMS"
+	VerifiedObject   = "verified.json"
+	indexObject      = "index.zst"
+	logObject        = "backup.log.zst"
+	lockObject       = "lock"
+	volumePattern    = "data.%04d.xbs%s"
+)
+
+// Types of backups.
+const (
+	Full        = "full"
+	Incremental = "incr"
+)
+
+// Errors that callers match with errors.Is.
+var (
+	ErrNotRepository = errors.New("not a repository")
+	ErrNotEmpty      = errors.New("not a repository, and not empty")
+	ErrNoBackup      = errors.New("no such backup")
+	ErrAmbiguous     = errors.New("more than one backup fits")
+	ErrFormat        = errors.New("written by a newer version")
+	ErrManifest      = errors.New("damaged manifest")
+	ErrIndex         = errors.New("damaged index")
+	ErrServerName    = errors.New("not a name to file backups under")
+)
+
+var serverName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
+
+// CheckServer refuses names that can't be a folder in every sink: 1 to 128 letters, digits, dots, dashes and
+// underscores, the first one no dot and no dash.
+func CheckServer(name string) error {
+	if !serverName.MatchString(name) {
+		return fmt.Errorf("%q: %w (letters, digits, dots, dashes, underscores)", name, ErrServerName)
+	}
+	return nil
+}
+
+var backupID = regexp.MustCompile(`^[0-9]{8}T[0-9]{6}Z-(full|incr)$`)
+
+// newID returns the ID of a backup of the given type that started at the given time.
+func newID(started time.Time, typ string) string {
+	return started.UTC().Format("20060102T150405Z") + "-" + typ
+}
+
+// isID tells whether s has the form of a backup's ID.
+func isID(s string) bool { return backupID.MatchString(s) }
+
+// join makes an object's name.
+func join(parts ...string) string { return strings.Join(parts, "/") }

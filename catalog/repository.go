@@ -1,0 +1,330 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mbwrap/mbwrap/sinks"
+)
+
+// Repository is a place that holds backups. Its methods may be called by several goroutines.
+type Repository struct {
+	sink     sinks.Sink
+	location string
+}
+
+// repositoryMark is the content of mbwrap.json.
+type repositoryMark struct {
+	Repository string `json:"repository"`
+	Format     int    `json:"format"`
+}
+
+const repositoryKind = "mbwrap"
+
+// Small objects are read whole; these bound what is read for one, in bytes.
+const (
+	maxMark     = 4 << 10
+	maxManifest = 64 << 20
+)
+
+// Open opens the repository in sink, which location names in messages. The error matches ErrNotRepository when there is
+// none.
+func Open(ctx context.Context, sink sinks.Sink, location string) (*Repository, error) {
+	data, err := readObject(ctx, sink, RepositoryObject, maxMark)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w: it has no %s", location, ErrNotRepository, RepositoryObject)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", location, err)
+	}
+	var mark repositoryMark
+	if err := unseal(data, &mark); err != nil || mark.Repository != repositoryKind || mark.Format < 1 {
+		return nil, fmt.Errorf("%s: %w: its %s is damaged", location, ErrNotRepository, RepositoryObject)
+	}
+	if mark.Format > Format {
+		return nil, fmt.Errorf("%s: repository format %d: %w", location, mark.Format, ErrFormat)
+	}
+	return &Repository{sink, location}, nil
+}
+
+// Init makes sink a repository if it is one already or holds nothing yet, and opens it. created tells which. The error
+// matches ErrNotEmpty when sink holds other things.
+func Init(ctx context.Context, sink sinks.Sink, location string) (r *Repository, created bool, err error) {
+	r, err = Open(ctx, sink, location)
+	if !errors.Is(err, ErrNotRepository) {
+		return r, false, err
+	}
+	objects, lerr := sink.List(ctx, "")
+	if lerr != nil {
+		return nil, false, fmt.Errorf("%s: %w", location, lerr)
+	}
+	if len(objects) > 0 {
+		if objects[0].Name == RepositoryObject {
+			return nil, false, err
+		}
+		return nil, false, fmt.Errorf("%s: %w: it holds %q", location, ErrNotEmpty, objects[0].Name)
+	}
+	data, err := seal(repositoryMark{repositoryKind, Format})
+	if err != nil {
+		return nil, false, err
+	}
+	err = writeObject(ctx, sink, RepositoryObject, data)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, false, fmt.Errorf("%s: %w", location, err)
+	}
+	r, err = Open(ctx, sink, location)
+	return r, err == nil, err
+}
+
+// Location returns the name that the repository has in messages.
+func (r *Repository) Location() string { return r.location }
+
+// Sink returns the sink below the repository.
+func (r *Repository) Sink() sinks.Sink { return r.sink }
+
+// State tells how far a backup can be trusted.
+type State string
+
+// States of backups.
+const (
+	Complete   State = "complete"
+	Warning    State = "warning"    // complete, but something about it should be read
+	Bad        State = "bad"        // a verification failed, or its manifest is damaged
+	Incomplete State = "incomplete" // no manifest: the run is still going on or died
+)
+
+// Backup is an entry of a repository.
+type Backup struct {
+	Repository *Repository
+	Server     string
+	ID         string
+	State      State
+	Manifest   *Manifest // nil when the state is Incomplete, or Bad for want of a readable manifest
+	Verified   *Verification
+	Err        error // why there is no manifest, or no verification, to show
+}
+
+// Usable tells whether the backup can be restored as far as is known.
+func (b *Backup) Usable() bool { return b.State == Complete || b.State == Warning }
+
+// Servers returns the names under which backups are filed, sorted.
+func (r *Repository) Servers(ctx context.Context) ([]string, error) {
+	entries, err := r.entries(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if !slices.Contains(names, e.server) {
+			names = append(names, e.server)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// entry is a backup's folder as the listing shows it.
+type entry struct {
+	server, id         string
+	manifest, verified bool
+}
+
+// entries lists the backups of server, or of all servers when it is "", in the order of their IDs.
+func (r *Repository) entries(ctx context.Context, server string) ([]entry, error) {
+	prefix := ""
+	if server != "" {
+		prefix = server + "/"
+	}
+	objects, err := r.sink.List(ctx, prefix)
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", r.location, err)
+	}
+	found := make(map[string]*entry)
+	var list []*entry
+	for _, o := range objects {
+		parts := strings.Split(o.Name, "/")
+		if len(parts) != 3 || !isID(parts[1]) {
+			continue
+		}
+		key := parts[1] + "/" + parts[0]
+		e := found[key]
+		if e == nil {
+			e = &entry{server: parts[0], id: parts[1]}
+			found[key] = e
+			list = append(list, e)
+		}
+		e.manifest = e.manifest || parts[2] == ManifestObject
+		e.verified = e.verified || parts[2] == VerifiedObject
+	}
+	slices.SortStableFunc(list, func(a, b *entry) int {
+		if c := strings.Compare(a.id, b.id); c != 0 {
+			return c
+		}
+		return strings.Compare(a.server, b.server)
+	})
+	entries := make([]entry, len(list))
+	for i, e := range list {
+		entries[i] = *e
+	}
+	return entries, nil
+}
+
+// List returns the backups of server, or of all servers when it is "", oldest first. Incomplete ones are among them:
+// whoever shows them must say so. A damaged manifest makes its backup Bad, not the listing fail.
+func (r *Repository) List(ctx context.Context, server string) ([]*Backup, error) {
+	entries, err := r.entries(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	var list []*Backup
+	for _, e := range entries {
+		b, err := r.load(ctx, e)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, b)
+	}
+	return list, nil
+}
+
+// load reads a backup's manifest and last verification.
+func (r *Repository) load(ctx context.Context, e entry) (*Backup, error) {
+	b := &Backup{Repository: r, Server: e.server, ID: e.id, State: Incomplete}
+	if !e.manifest {
+		return b, nil
+	}
+	data, err := readObject(ctx, r.sink, join(e.server, e.id, ManifestObject), maxManifest)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.location, err)
+	}
+	b.Manifest, b.Err = decodeManifest(data)
+	if b.Err == nil && (b.Manifest.ID != e.id || b.Manifest.Server != e.server) {
+		b.Err = fmt.Errorf("%w: it is that of %s/%s", ErrManifest, b.Manifest.Server, b.Manifest.ID)
+		b.Manifest = nil
+	}
+	if b.Err != nil {
+		b.State = Bad
+		return b, nil
+	}
+	b.State = Complete
+	if len(b.Manifest.Warnings) > 0 {
+		b.State = Warning
+	}
+	if e.verified {
+		b.Verified, b.Err = r.verification(ctx, e)
+		if b.Verified != nil && !b.Verified.OK {
+			b.State = Bad
+		}
+	}
+	return b, nil
+}
+
+// Verification is the result of the last check of a backup, kept beside it.
+type Verification struct {
+	Time     time.Time `json:"time"`
+	Level    string    `json:"level"`
+	OK       bool      `json:"ok"`
+	Host     string    `json:"host"`
+	Mbwrap   string    `json:"mbwrap"`
+	Seconds  float64   `json:"seconds"`
+	Problems []string  `json:"problems"` // the first ones
+	Manifest string    `json:"manifest"` // SHA-256 of the manifest.json that was checked, in hex
+}
+
+// verification reads the record of the last check.
+func (r *Repository) verification(ctx context.Context, e entry) (*Verification, error) {
+	data, err := readObject(ctx, r.sink, join(e.server, e.id, VerifiedObject), maxManifest)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.location, err)
+	}
+	v := new(Verification)
+	if err := unseal(data, v); err != nil {
+		return nil, fmt.Errorf("%s of %s: %w", VerifiedObject, e.id, err)
+	}
+	return v, nil
+}
+
+// Record stores v as the result of b's last check.
+func (b *Backup) Record(ctx context.Context, v *Verification) error {
+	replacer, ok := b.Repository.sink.(sinks.Replacer)
+	if !ok {
+		return fmt.Errorf("%s can't replace objects", b.Repository.location)
+	}
+	if v.Problems == nil {
+		v.Problems = []string{}
+	}
+	data, err := seal(v)
+	if err != nil {
+		return err
+	}
+	return replacer.Replace(ctx, join(b.Server, b.ID, VerifiedObject), data)
+}
+
+// Open opens one of the backup's objects by its name in the manifest.
+func (b *Backup) Open(ctx context.Context, name string) (sinks.Object, error) {
+	return b.Repository.sink.Open(ctx, join(b.Server, b.ID, name))
+}
+
+// ReadManifest returns the stored bytes of manifest.json.
+func (b *Backup) ReadManifest(ctx context.Context) ([]byte, error) {
+	return readObject(ctx, b.Repository.sink, join(b.Server, b.ID, ManifestObject), maxManifest)
+}
+
+// ReadSums returns the stored bytes of SHA256SUMS.
+func (b *Backup) ReadSums(ctx context.Context) ([]byte, error) {
+	return readObject(ctx, b.Repository.sink, join(b.Server, b.ID, SumsObject), maxManifest)
+}
+
+// Index reads and decodes the backup's index. The errors match ErrIndex when it is there but damaged.
+func (b *Backup) Index(ctx context.Context) (*Index, error) {
+	object, err := b.Open(ctx, b.Manifest.Index.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer object.Close()
+	ix, err := readIndex(io.NewSectionReader(object, 0, object.Size()))
+	if err != nil {
+		return nil, fmt.Errorf("%s of %s: %w", b.Manifest.Index.Name, b.ID, err)
+	}
+	if ix.RawSize() != b.Manifest.RawBytes {
+		return nil, fmt.Errorf("%s of %s: %w: it describes %d bytes, the manifest %d",
+			b.Manifest.Index.Name, b.ID, ErrIndex, ix.RawSize(), b.Manifest.RawBytes)
+	}
+	return ix, nil
+}
+
+// readObject reads a small object whole.
+func readObject(ctx context.Context, sink sinks.Sink, name string, limit int64) ([]byte, error) {
+	object, err := sink.Open(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("open %q: %w", name, err)
+	}
+	defer object.Close()
+	if object.Size() > limit {
+		return nil, fmt.Errorf("read %q: it has %d bytes, more than %d", name, object.Size(), limit)
+	}
+	data, err := io.ReadAll(io.NewSectionReader(object, 0, object.Size()))
+	if err != nil {
+		return nil, fmt.Errorf("read %q: %w", name, err)
+	}
+	return data, nil
+}
+
+// writeObject creates a small object.
+func writeObject(ctx context.Context, sink sinks.Sink, name string, data []byte) error {
+	w, err := sink.Create(ctx, name)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(w, bytes.NewReader(data)); err != nil {
+		return errors.Join(err, w.Abort())
+	}
+	return w.Commit()
+}
