@@ -1,0 +1,129 @@
+package codec
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// Facts of gzip (RFC 1952) and deflate (RFC 1951).
+const (
+	gzipHeader   = 10
+	gzipTrailer  = 8
+	gzipNoOS     = 255
+	deflateRatio = 1032 // 258 bytes from two bits: no stream decodes to more
+)
+
+var gzipMagics = []magic{{want: []byte{0x1F, 0x8B, 0x08}}}
+
+func gzipLibrary() string { return moduleVersion("github.com/klauspost/compress") }
+
+// gzipBound: deflate stores what it can't compress in pieces of at least 16 KiB with 5 bytes each.
+func gzipBound(n int) int { return n + 5*(n/(16<<10)+2) + gzipHeader + gzipTrailer }
+
+type gzipCompressor struct {
+	out appender
+	w   *gzip.Writer
+}
+
+func newGzipCompressor(o CompressorOptions) (blockCompressor, error) {
+	w, err := gzip.NewWriterLevel(nil, gzipLevels[o.Level-1])
+	if err != nil {
+		return nil, err
+	}
+	return &gzipCompressor{w: w}, nil
+}
+
+func (g *gzipCompressor) compress(dst, src []byte) ([]byte, error) {
+	g.out.b = dst
+	defer func() { g.out.b = nil }()
+	g.w.Reset(&g.out)
+	if _, err := g.w.Write(src); err != nil {
+		return dst, err
+	}
+	if err := g.w.Close(); err != nil {
+		return dst, err
+	}
+	return g.out.b, nil
+}
+
+func (g *gzipCompressor) close() { g.w = nil }
+
+type gzipDecompressor struct {
+	in bytes.Reader
+	r  gzip.Reader
+}
+
+func newGzipDecompressor() (blockDecompressor, error) { return new(gzipDecompressor), nil }
+
+// check takes only a header as compressors of this package write it: nothing in gzip protects those ten bytes.
+func (g *gzipDecompressor) check(src []byte, size int) error {
+	if len(src) < gzipHeader+gzipTrailer {
+		return short("member")
+	}
+	h := src[:gzipHeader]
+	if h[0] != 0x1F || h[1] != 0x8B || h[2] != 8 {
+		return corrupt("unexpected magic %#x", h[:3])
+	}
+	flags, time, extra, system := h[3], binary.LittleEndian.Uint32(h[4:]), h[8], h[9]
+	if flags != 0 || time != 0 || extra&^6 != 0 || extra == 6 || system != gzipNoOS {
+		return corrupt("member header %#x is not a block's", h)
+	}
+	if got := binary.LittleEndian.Uint32(src[len(src)-4:]); got != uint32(size) {
+		return wrongSize(uint64(got), size)
+	}
+	if most := uint64(len(src)) * deflateRatio; most < uint64(size) {
+		return tooSmall(most, size)
+	}
+	return nil
+}
+
+func (g *gzipDecompressor) decompress(dst, src []byte) error {
+	g.in.Reset(src)
+	defer g.in.Reset(nil)
+	if err := g.r.Reset(&g.in); err != nil {
+		return corrupt("%w", err)
+	}
+	g.r.Multistream(false)
+	if n, err := io.ReadFull(&g.r, dst); err == io.EOF || err == io.ErrUnexpectedEOF && g.in.Len() == 0 {
+		return wrongSize(uint64(n), len(dst))
+	} else if err != nil {
+		return corrupt("%w", err)
+	}
+	// The end of the member has to be next: reading it checks the CRC.
+	var extra [1]byte
+	if n, err := io.ReadFull(&g.r, extra[:]); n > 0 {
+		return corrupt("member holds more than %d bytes", len(dst))
+	} else if err != io.EOF {
+		return corrupt("%w", err)
+	}
+	if g.in.Len() > 0 {
+		return corrupt("%d bytes follow the member", g.in.Len())
+	}
+	return nil
+}
+
+func (g *gzipDecompressor) close() { g.r = gzip.Reader{} }
+
+// gzipReader reads the first header with the first Read, so that a new reader does no I/O.
+type gzipReader struct {
+	src io.Reader
+	r   *gzip.Reader
+}
+
+func newGzipReader(r io.Reader) (io.ReadCloser, error) { return &gzipReader{src: r}, nil }
+
+func (g *gzipReader) Read(p []byte) (int, error) {
+	if g.r == nil {
+		r, err := gzip.NewReader(g.src)
+		if err != nil {
+			return 0, err
+		}
+		g.r = r
+	}
+	return g.r.Read(p)
+}
+
+func (g *gzipReader) Close() error { return nil }
