@@ -35,7 +35,7 @@ type Local struct {
 	root    *os.Root
 	dir     string
 	options LocalOptions
-	step    func(string) // called before each step that a crash could come between; for tests
+	step    func(string) error // see do; nil but in tests
 	mu      sync.Mutex
 	made    map[string]bool // folders made by us which hold nothing committed yet; guarded by mu
 }
@@ -65,7 +65,7 @@ func (o LocalOptions) Open(dir string) (*Local, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open directory %q: %w", abs, cause(err))
 	}
-	return &Local{root: root, dir: abs, options: o, step: func(string) {}, made: map[string]bool{}}, nil
+	return &Local{root: root, dir: abs, options: o, made: map[string]bool{}}, nil
 }
 
 // Location returns the absolute path of the directory.
@@ -153,6 +153,16 @@ func (l *Local) remove(name string) error {
 		return err
 	}
 	return l.removeEmpty(path.Clean(dir), func(string) bool { return true })
+}
+
+// do takes one step of writing. Tests come in between to crash, or to have the step fail.
+func (l *Local) do(step string, call func() error) error {
+	if l.step != nil {
+		if err := l.step(step); err != nil {
+			return err
+		}
+	}
+	return call()
 }
 
 // check is what every method does first.

@@ -44,6 +44,9 @@ func syncDir(f *os.File) error {
 func (l *Local) openDir(name string) (*folder, error) {
 	root, err := l.root.OpenRoot(name)
 	if err != nil {
+		if info, serr := l.root.Stat(name); serr == nil && !info.IsDir() {
+			return nil, syscall.ENOTDIR // OpenRoot says so too, but with an error that nothing can match
+		}
 		return nil, err
 	}
 	file, err := root.Open(".")

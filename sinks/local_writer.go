@@ -3,15 +3,9 @@ package sinks
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
-	"math/rand/v2"
-	"os"
 	"path"
 )
-
-// tempPrefix begins the name of a file in the making.
-const tempPrefix = reserved + "tmp-"
 
 // localWriter writes one object into a temporary file beside its final place.
 type localWriter struct {
@@ -62,9 +56,12 @@ func (l *Local) begin(name string) (*folder, *tempFile, error) {
 		if dir, err = l.makeDir(name); err != nil {
 			break
 		}
-		l.step("create")
 		var temp *tempFile
-		if temp, err = newTempFile(dir, l.options.FileMode); err == nil {
+		err = l.do("create", func() error {
+			temp, err = newTempFile(dir, l.options.FileMode)
+			return err
+		})
+		if err == nil {
 			return dir, temp, nil
 		}
 		dir.close()
@@ -83,8 +80,11 @@ func (w *localWriter) Write(p []byte) (int, error) {
 	if err := w.ctx.Err(); err != nil {
 		return 0, w.fail("write", err)
 	}
-	w.local.step("write")
-	n, err := w.temp.file.Write(p)
+	n := 0
+	err := w.local.do("write", func() (err error) {
+		n, err = w.temp.file.Write(p)
+		return err
+	})
 	w.size += int64(n)
 	if err == nil {
 		err = w.back.wrote(w.temp.file, int64(n))
@@ -124,30 +124,28 @@ func (w *localWriter) commit() error {
 	if err := w.ctx.Err(); err != nil {
 		return err
 	}
-	if err := w.temp.finish(w.size, w.local.step); err != nil {
+	if err := w.local.finish(w.temp, w.size); err != nil {
 		return err
 	}
-	base := path.Base(w.name)
-	w.local.step("rename")
-	if err := renameNoReplace(w.dir, w.temp.name, base); err != nil {
+	dir, base := path.Dir(w.name), path.Base(w.name)
+	err := w.local.do("rename", func() error { return renameNoReplace(w.dir, w.temp.name, base) })
+	if err != nil {
 		return err
 	}
 	w.temp.renamed = true
-	w.local.keep(path.Dir(w.name))
-	w.local.step("sync directory")
-	if err := w.local.syncFolders(w.dir, path.Dir(w.name)); err != nil {
+	if err := w.local.syncFolders(w.dir, dir); err != nil {
 		return also(err, w.dir.root.Remove(base)) // not known to be durable: not to be seen
 	}
-	w.local.step("done")
+	w.local.keep(dir)
 	return nil
 }
 
 // syncFolders makes a new entry of d, the open directory name, durable.
 func (l *Local) syncFolders(d *folder, name string) error {
-	if err := d.sync(); err != nil {
+	if err := l.do("sync folder", d.sync); err != nil {
 		return err
 	}
-	return l.syncParents(name)
+	return l.do("sync parents", func() error { return l.syncParents(name) })
 }
 
 // Abort removes what was written; see Writer.
@@ -197,107 +195,21 @@ func (l *Local) replace(name string, data []byte) (err error) {
 			err = also(err, also(temp.remove(dir), l.removeMade(path.Dir(name))))
 		}
 	}()
-	l.step("write")
-	if _, err := temp.file.Write(data); err != nil {
+	err = l.do("write", func() error {
+		_, err := temp.file.Write(data)
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	if err := temp.finish(int64(len(data)), l.step); err != nil {
+	if err := l.finish(temp, int64(len(data))); err != nil {
 		return err
 	}
-	l.step("rename")
-	if err := dir.root.Rename(temp.name, path.Base(name)); err != nil {
+	err = l.do("rename", func() error { return dir.root.Rename(temp.name, path.Base(name)) })
+	if err != nil {
 		return err
 	}
 	temp.renamed = true
 	l.keep(path.Dir(name))
-	l.step("sync directory")
 	return l.syncFolders(dir, path.Dir(name))
-}
-
-// tempFile is a file in the making.
-type tempFile struct {
-	name    string
-	file    *os.File // written through; closed by finish
-	alive   *os.File // holds the flock that says the writer lives, from birth to release
-	renamed bool     // the name is gone
-}
-
-// newTempFile creates a file with a name of its own in d and locks it. The lock comes a moment after the file, and the
-// file may have been taken for a leftover and removed in that moment: then another is made.
-func newTempFile(d *folder, mode fs.FileMode) (*tempFile, error) {
-	for {
-		name := fmt.Sprintf("%s%d-%016x", tempPrefix, os.Getpid(), rand.Uint64())
-		f, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, defaultFileMode)
-		if errors.Is(err, fs.ErrExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		t := &tempFile{name: name, file: f}
-		linked, err := t.claim(d, mode)
-		if err == nil && linked {
-			return t, nil
-		}
-		if err = also(err, t.remove(d)); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// claim locks the new file and reports whether it still has its name.
-func (t *tempFile) claim(d *folder, mode fs.FileMode) (linked bool, err error) {
-	if err := lockAlive(t.file); err != nil {
-		return false, err
-	}
-	if linked, err = sameFile(d, t.name, t.file); err != nil || !linked {
-		return false, err
-	}
-	if mode != 0 {
-		if err := t.file.Chmod(mode); err != nil {
-			return false, err
-		}
-	}
-	// A second descriptor of the same open file shares the lock, so that closing the first, which must be checked
-	// before the file gets its final name, does not give the lock away.
-	t.alive, err = duplicate(t.file)
-	return err == nil, err
-}
-
-// finish compares the length, syncs and closes the file. Network and quota file systems may report a full disk as late
-// as that, see MDEV-38562.
-func (t *tempFile) finish(size int64, step func(string)) error {
-	info, err := t.file.Stat()
-	if err != nil {
-		return err
-	}
-	if info.Size() != size {
-		return fmt.Errorf("length is %d bytes but %d were written", info.Size(), size)
-	}
-	step("sync")
-	if err := t.file.Sync(); err != nil {
-		return err
-	}
-	dropCache(t.file)
-	step("close")
-	return t.file.Close()
-}
-
-// remove closes the file without looking and deletes it, unless it has its final name already.
-func (t *tempFile) remove(d *folder) error {
-	t.file.Close() // given up: what it could tell does not matter, and twice is harmless
-	if t.renamed {
-		return nil
-	}
-	if err := d.root.Remove(t.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
-// release gives the lock away. Nothing was written through this descriptor, so its Close has nothing to tell.
-func (t *tempFile) release() {
-	if t.alive != nil {
-		t.alive.Close()
-	}
 }
