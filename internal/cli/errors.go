@@ -1,0 +1,253 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/mbwrap/mbwrap/internal/config"
+)
+
+// The exit codes. 2 is never chosen: a Go program that crashes exits with 2.
+const (
+	exitDone     = 0
+	exitOther    = 1
+	exitWarnings = 3
+	exitSource   = 4
+	exitStream   = 5
+	exitSink     = 6
+	exitKey      = 7
+	exitDamage   = 8
+	exitUnfit    = 9
+	exitNoBackup = 10
+	exitLocked   = 11
+	exitTimeout  = 12
+	exitUsage    = 64
+	exitSignal   = 128 // plus the signal's number
+)
+
+// exitCodes describes the codes: name is the "code" of an error in JSON.
+var exitCodes = []struct {
+	code          int
+	name, meaning string
+}{
+	{exitDone, "done", "done"},
+	{exitOther, "other", "not done, no better code"},
+	{exitWarnings, "warnings", "done, with warnings that someone should read"},
+	{exitSource, "source", "the source failed (mariadb-backup, the server)"},
+	{exitStream, "stream", "the stream is damaged or incomplete"},
+	{exitSink, "sink", "a sink failed"},
+	{exitKey, "key", "key missing or wrong"},
+	{exitDamage, "damage", "verification found damage"},
+	{exitUnfit, "unfit", "not fit, or too old"},
+	{exitNoBackup, "no-backup", "no such backup"},
+	{exitLocked, "locked", "locked by another run"},
+	{exitTimeout, "timeout", "timed out or stalled"},
+	{exitUsage, "usage", "usage or configuration"},
+	{exitSignal + int(syscall.SIGHUP), "hangup", "the terminal or its session went away"},
+	{exitSignal + int(syscall.SIGINT), "interrupted", "interrupted"},
+	{exitSignal + int(syscall.SIGTERM), "terminated", "terminated"},
+}
+
+// Kinds of endings that commands report when no room's error says it. Wrap them for the message.
+var (
+	errWarnings = errors.New("done, with warnings")
+	errSource   = errors.New("the source failed")
+	errDamage   = errors.New("damaged")
+	errUnfit    = errors.New("not fit")
+	errNoBackup = errors.New("no such backup")
+	errTimeout  = errors.New("out of time")
+	errNoRepo   = errors.New("no repository given")
+)
+
+// rule maps errors to a code and a hint. A hint is a question or a command that the operator can run.
+type rule struct {
+	match func(error) bool
+	code  int
+	hint  string
+}
+
+// rules is the one table from error to exit code. The first match counts, so causes stand before what they cause: a
+// failing tool before the broken stream that it leaves behind, a full disk before the sink that reports it.
+var rules = []rule{
+	// what the caller did
+	{as[*usageError], exitUsage, ""},
+	{is(config.ErrExposed), exitUsage, "whose file is this, and who else needs to read it?"},
+	{as[*config.Error], exitUsage, "which flags are there? each is a name in the file; try: mbwrap help COMMAND"},
+
+	// endings that commands choose
+	{is(errDamage), exitDamage, "which backups are good? try: mbwrap list"},
+	{is(errUnfit), exitUnfit, ""},
+	{is(errNoBackup), exitNoBackup, "which backups are there? try: mbwrap list"},
+	{is(errTimeout), exitTimeout, ""},
+	{is(context.DeadlineExceeded), exitTimeout, ""},
+	{is(errSource), exitSource, "can a backup succeed here? try: mbwrap check"},
+	{is(errWarnings), exitWarnings, ""},
+
+	// the machine
+	{as[*outputError], exitSink, ""},
+	{is(syscall.ENOSPC), exitSink, "is the disk full? try: df -h"},
+	{is(syscall.EDQUOT), exitSink, "is the quota used up? try: quota"},
+	{is(syscall.EROFS), exitSink, "is the file system mounted read-only? try: mount"},
+	{is(fs.ErrPermission), exitOther, "does this need to run as root, or as the user mysql?"},
+}
+
+// is matches errors that wrap target.
+func is(target error) func(error) bool {
+	return func(err error) bool { return errors.Is(err, target) }
+}
+
+// as matches errors that wrap one of type T.
+func as[T error](err error) bool {
+	_, ok := errors.AsType[T](err)
+	return ok
+}
+
+// judge returns the exit code and the hint for err.
+func judge(err error) (code int, hint string) {
+	if err == nil {
+		return exitDone, ""
+	}
+	if s, ok := errors.AsType[*Signal](err); ok {
+		return exitSignal + int(s.Number), ""
+	}
+	code = exitOther
+	for _, r := range rules {
+		if r.match(err) {
+			code, hint = r.code, r.hint
+			break
+		}
+	}
+	if own, ok := errors.AsType[*hintError](err); ok {
+		hint = own.hint
+	}
+	if u, ok := errors.AsType[*usageError](err); ok {
+		hint = u.advice()
+	}
+	return code, hint
+}
+
+// exitName returns the name of a code for JSON.
+func exitName(code int) string {
+	for _, e := range exitCodes {
+		if e.code == code {
+			return e.name
+		}
+	}
+	return fmt.Sprintf("signal-%d", code-exitSignal)
+}
+
+// Signal is the cause of a context that a signal ended.
+type Signal struct{ Number syscall.Signal }
+
+func (s *Signal) Error() string {
+	switch s.Number {
+	case syscall.SIGINT:
+		return "interrupted"
+	case syscall.SIGTERM:
+		return "terminated"
+	case syscall.SIGHUP:
+		return "hung up"
+	}
+	return "ended by signal " + s.Number.String()
+}
+
+// endedError is what a run returned after a signal ended it.
+type endedError struct {
+	signal *Signal
+	err    error
+}
+
+func (e *endedError) Error() string {
+	if onlyCancelled(e.err) {
+		return e.signal.Error()
+	}
+	return e.signal.Error() + ": " + e.err.Error()
+}
+
+func (e *endedError) Unwrap() []error { return []error{e.signal, e.err} }
+
+// withCause adds to err the signal that ended ctx, if one did: a room may only know that it was cancelled.
+func withCause(ctx context.Context, err error) error {
+	signal, ok := errors.AsType[*Signal](context.Cause(ctx))
+	if err == nil || !ok {
+		return err
+	}
+	return &endedError{signal, err}
+}
+
+// onlyCancelled tells whether err says no more than that the run was cancelled; cleaning up may have gone wrong besides.
+func onlyCancelled(err error) bool {
+	switch e := err.(type) {
+	case interface{ Unwrap() []error }:
+		return !slices.ContainsFunc(e.Unwrap(), func(err error) bool { return !onlyCancelled(err) })
+	case interface{ Unwrap() error }:
+		return onlyCancelled(e.Unwrap())
+	case *Signal:
+		return true
+	}
+	return err == nil || err == context.Canceled
+}
+
+// usageError is a mistake in the command line, the environment or the file.
+type usageError struct {
+	err  error
+	cmd  string // the command, if known
+	hint string
+}
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// advice is the error's own hint, or where to read on.
+func (e *usageError) advice() string {
+	switch {
+	case e.hint != "":
+		return e.hint
+	case e.cmd != "":
+		return "how is it used? try: mbwrap " + e.cmd + " --help"
+	}
+	return "how is it used? try: mbwrap help"
+}
+
+// usagef makes a usage error.
+func usagef(format string, args ...any) error {
+	return &usageError{err: fmt.Errorf(format, args...)}
+}
+
+// errorf is fmt.Errorf, short for messages inside other errors.
+func errorf(format string, args ...any) error { return fmt.Errorf(format, args...) }
+
+// hintError carries a hint that only the place of the error knows.
+type hintError struct {
+	err  error
+	hint string
+}
+
+func (e *hintError) Error() string { return e.err.Error() }
+func (e *hintError) Unwrap() error { return e.err }
+
+// withHint gives err a hint in place of the table's.
+func withHint(err error, hint string) error { return &hintError{err, hint} }
+
+// reportedError is an ending whose report has been printed: it sets the exit code and says nothing more.
+type reportedError struct{ err error }
+
+func (e *reportedError) Error() string { return e.err.Error() }
+func (e *reportedError) Unwrap() error { return e.err }
+
+// reported marks err as told.
+func reported(err error) error { return &reportedError{err} }
+
+// quoted lists words for a message.
+func quoted(words []string) string {
+	all := make([]string, len(words))
+	for i, w := range words {
+		all[i] = fmt.Sprintf("%q", w)
+	}
+	return strings.Join(all, " ")
+}

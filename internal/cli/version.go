@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+)
+
+// version is set by the linker in a release (-X github.com/mbwrap/mbwrap/internal/cli.version=1.2.3), and only there.
+var version string
+
+// versionOptions are those of version.
+type versionOptions struct{ common }
+
+func newVersion(env *Env) *command {
+	o := &versionOptions{}
+	return &command{
+		name: "version", summary: "say what this program is made of",
+		common: &o.common, plain: true, pager: true,
+		about: `Prints the version, the commit it was built from, and the libraries that compress. A build that has no version
+of its own says which commit it is, and whether the tree had changes.`,
+		examples: []string{"mbwrap version", "mbwrap version --json"},
+		run:      func(context.Context, input) error { return runVersion(o, env) },
+	}
+}
+
+// versionReport is what version --json prints.
+type versionReport struct {
+	Version  string    `json:"version"`
+	Revision string    `json:"revision"` // of the version control system; "" if unknown
+	Time     string    `json:"time"`     // of that revision; "" if unknown
+	Modified bool      `json:"modified"` // built from a tree with changes
+	Go       string    `json:"go"`
+	Platform string    `json:"platform"`
+	Cgo      bool      `json:"cgo"`
+	Codecs   []library `json:"codecs"`
+}
+
+// library is what a codec is built on.
+type library struct {
+	Codec   string `json:"codec"`
+	Library string `json:"library"`
+}
+
+func runVersion(o *versionOptions, env *Env) error {
+	info, _ := debug.ReadBuildInfo()
+	v := describe(version, info)
+	if o.JSON {
+		return writeJSON(env.Stdout, v)
+	}
+	_, err := fmt.Fprintf(env.Stdout, "mbwrap %s\n", v.Version)
+	if v.Revision != "" {
+		changes := ""
+		if v.Modified {
+			changes = ", with changes"
+		}
+		_, err = fmt.Fprintf(env.Stdout, "commit %s of %s%s\n", v.Revision, v.Time, changes)
+	}
+	for _, c := range v.Codecs {
+		_, err = fmt.Fprintf(env.Stdout, "%s by %s\n", c.Codec, c.Library)
+	}
+	_, err = fmt.Fprintf(env.Stdout, "%s %s\n", v.Go, v.Platform)
+	return err
+}
+
+// describe puts the report together. info may be nil; linked is the version given by the linker.
+func describe(linked string, info *debug.BuildInfo) versionReport {
+	v := versionReport{Version: linked, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		Codecs: libraries()}
+	if info != nil {
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				v.Revision = s.Value
+			case "vcs.time":
+				v.Time = s.Value
+			case "vcs.modified":
+				v.Modified = s.Value == "true"
+			case "CGO_ENABLED":
+				v.Cgo = s.Value == "1"
+			}
+		}
+		if v.Version == "" && info.Main.Version != "(devel)" {
+			v.Version = info.Main.Version
+		}
+	}
+	if v.Version == "" {
+		v.Version = "unreleased"
+	}
+	return v
+}
