@@ -16,11 +16,16 @@ import (
 // with a *Signal as its cause, what runs is ended properly and the code is that of the signal. Main never ends the
 // process.
 func Main(ctx context.Context, args []string, env *Env) int {
+	return runMain(ctx, args, env, commands)
+}
+
+// runMain is Main with the commands that offer returns.
+func runMain(ctx context.Context, args []string, env *Env, offer func(*Env) []*command) int {
 	own := *env
 	out := &output{w: env.Stdout}
 	own.Stdout = out
 	r := &run{env: &own, out: out, json: wantsJSON(args, env)}
-	r.commands = commands(&own)
+	r.commands = offer(&own)
 	if len(args) > 0 {
 		args = args[1:]
 	}
