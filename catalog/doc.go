@@ -71,3 +71,13 @@ func isID(s string) bool { return backupID.MatchString(s) }
 
 // join makes an object's name.
 func join(parts ...string) string { return strings.Join(parts, "/") }
+
+// ParseID takes a backup's ID apart. ok is false if s has not the form of one.
+func ParseID(s string) (started time.Time, typ string, ok bool) {
+	if !isID(s) {
+		return time.Time{}, "", false
+	}
+	stamp, typ, _ := strings.Cut(s, "-")
+	started, err := time.Parse("20060102T150405Z", stamp)
+	return started, typ, err == nil
+}

@@ -50,7 +50,9 @@ func (f *feeder) read(ctx context.Context, src io.Reader) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		slot.buffer = grow(slot.buffer, f.options.BlockSize)
+		if slot.buffer == nil {
+			slot.buffer = make([]byte, f.options.BlockSize)
+		}
 		start := time.Now()
 		n, err := fill(src, slot.buffer, &f.options.Meter.Raw)
 		clock(&f.options.Meter.source, start)

@@ -7,8 +7,9 @@ import (
 )
 
 // together runs tasks side by side until all have ended. The first error cancels the context of the others and calls
-// interrupt, once, which is to free a task that is blocked outside; so does the end of ctx, whose cause is then
-// returned in place of the errors that it brought about.
+// interrupt, once, which is to free a task that is blocked outside; so does the end of ctx. Whichever came first, the
+// error or the cause of ctx, is returned in place of the errors that it brought about. interrupt is called if and only
+// if together returns an error.
 func together(ctx context.Context, interrupt func(), tasks ...func(context.Context) error) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -30,11 +31,9 @@ func together(ctx context.Context, interrupt func(), tasks ...func(context.Conte
 		})
 	}
 	err := group.Wait()
-	if !stop() {
-		<-interrupted
+	if stop() {
+		return err // nil: an error would have ended inner
 	}
-	if err != nil && ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return err
+	<-interrupted
+	return context.Cause(inner)
 }

@@ -24,7 +24,8 @@ type PackOptions struct {
 	Check io.Writer
 	// OnBlock is told of every block after it was written, in order, on one goroutine; nil is fine.
 	OnBlock func(Block)
-	// Interrupt is called once when the Pack fails or is cancelled. It must make a blocked Read of the source return.
+	// Interrupt is called once when the Pack fails or is cancelled after it has begun to read, and never else. It must
+	// make a blocked Read of the source return. nil is fine for a source that never blocks.
 	Interrupt func()
 	// Meter receives the counts; nil is fine.
 	Meter *Meter
@@ -89,9 +90,18 @@ func Pack(ctx context.Context, dst Volumes, src io.Reader, o PackOptions) (PackR
 	}
 	err = together(ctx, o.Interrupt, tasks...)
 	if err != nil {
-		return p.result, errors.Join(err, p.abortVolume())
+		if left := p.abortVolume(); left != nil {
+			err = fmt.Errorf("%w; then: %w", err, left)
+		}
+		return p.result, err
 	}
-	return p.result, p.closeVolume()
+	start := time.Now()
+	err = p.closeVolume()
+	clock(&p.meter.sink, start)
+	if err != nil && o.Interrupt != nil {
+		o.Interrupt()
+	}
+	return p.result, err
 }
 
 // complete fills the defaults in and refuses what can't be.

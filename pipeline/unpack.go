@@ -45,6 +45,9 @@ type UnpackOptions struct {
 	Blocks iter.Seq[Block]                  // in the order in which they shall come out
 	Volume func(n int) (io.ReaderAt, error) // the volume's stored bytes after any decryption; called by several goroutines
 	Meter  *Meter                           // receives the counts; nil is fine
+	// OnDamage, if set, is told of every damaged block, in order, on emit's goroutine. When it returns nil the block is
+	// left out and the next one follows; otherwise its error ends the Unpack.
+	OnDamage func(*BlockError) error
 }
 
 // ErrBlock is matched by every error that says a stored block is not what its index says: wrong size, a frame that does
@@ -89,7 +92,8 @@ func newSlots(n int) chan *unpackSlot {
 // one reference to each and must release it. Every block's size and checksum is verified first; the error for a block
 // that is not what it should be is a *BlockError that matches ErrBlock.
 //
-// Unpack returns when all of its goroutines have ended. References that emit passed on to others may outlive it.
+// The blocks before the first damaged one are always handed out. Unpack returns when all of its goroutines have ended.
+// References that emit passed on to others may outlive it.
 func Unpack(ctx context.Context, o UnpackOptions, emit func(*Raw) error) error {
 	if o.Codec == nil {
 		return errors.New("no codec given")
@@ -126,17 +130,21 @@ func (u *unpacker) dispatch(ctx context.Context) error {
 	defer close(u.work)
 	defer close(u.order)
 	for block := range u.options.Blocks {
-		if err := u.plausible(block); err != nil {
-			return &BlockError{block, err}
-		}
+		var slot *unpackSlot
 		select {
-		case slot := <-u.free: // given back by Raw.Release
-			slot.block = block
-			u.work <- slot  // never blocks: there are as many places as slots
-			u.order <- slot // likewise
+		case slot = <-u.free: // given back by Raw.Release
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+		slot.block = block
+		if err := u.plausible(block); err != nil {
+			slot.err = &BlockError{block, err} // told in its turn, behind the blocks before it
+			slot.done <- struct{}{}
+			u.order <- slot
+			return nil
+		}
+		u.work <- slot  // never blocks: there are as many places as slots
+		u.order <- slot // likewise
 	}
 	return nil
 }
@@ -181,7 +189,7 @@ func (u *unpacker) decodeOne(d codec.Decompressor, slot *unpackSlot) error {
 	n, err := volume.ReadAt(slot.frame, b.Stored)
 	clock(&u.meter.source, start)
 	if n < len(slot.frame) {
-		if err == io.EOF {
+		if err == nil || err == io.EOF {
 			err = fmt.Errorf("%w: %w", ErrBlock, io.ErrUnexpectedEOF)
 		}
 		return &BlockError{b, err}
@@ -209,7 +217,11 @@ func (u *unpacker) emit(ctx context.Context, emit func(*Raw) error) error {
 			return context.Cause(ctx)
 		}
 		if slot.err != nil {
-			return slot.err
+			if err := u.damage(slot.err); err != nil {
+				return err
+			}
+			u.free <- slot // never blocks: there are as many places as slots
+			continue
 		}
 		u.meter.Raw.Add(int64(len(slot.raw.Data)))
 		slot.raw.references.Store(1)
@@ -222,10 +234,20 @@ func (u *unpacker) emit(ctx context.Context, emit func(*Raw) error) error {
 	return nil
 }
 
-// grow returns a slice of length n, in p's memory where that is large enough.
+// damage says whether a block's error ends the Unpack.
+func (u *unpacker) damage(err error) error {
+	var block *BlockError
+	if u.options.OnDamage == nil || !errors.Is(err, ErrBlock) || !errors.As(err, &block) {
+		return err
+	}
+	return u.options.OnDamage(block)
+}
+
+// grow returns a slice of length n, in p's memory where that is large enough. New memory has some room to spare, so that
+// frames of slightly different sizes soon need none.
 func grow(p []byte, n int) []byte {
 	if cap(p) < n {
-		return make([]byte, n)
+		return make([]byte, n, n+n/8)
 	}
 	return p[:n]
 }

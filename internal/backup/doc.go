@@ -1,0 +1,174 @@
+// Package backup runs a backup from its source to its commit. It is the one place that knows all conditions under which
+// a stream counts as a backup; the rooms below each know one of them.
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/mbwrap/mbwrap/catalog"
+	"github.com/mbwrap/mbwrap/codec"
+	"github.com/mbwrap/mbwrap/mariadb"
+	"github.com/mbwrap/mbwrap/pipeline"
+	"github.com/mbwrap/mbwrap/xbstream"
+)
+
+// Errors that callers match with errors.Is.
+var (
+	ErrStalled    = errors.New("nothing was read for too long")
+	ErrMaxRuntime = errors.New("the longest allowed run time is over")
+	ErrShrunk     = errors.New("the backup is suspiciously small")
+	ErrPosition   = errors.New("the stream's metadata do not make a backup")
+)
+
+// Source is where a stream comes from. Its io.EOF must be a proven end: a source that failed returns its failure in
+// place of it.
+type Source interface {
+	io.Reader
+	// Stop makes a blocked Read return soon and ends what is behind the source. It may be called more than once, and
+	// while a Read is under way.
+	Stop() error
+}
+
+// Reporter is a Source that can tell more about itself after its end.
+type Reporter interface {
+	Report() mariadb.Report
+}
+
+// Options says what is backed up, and how.
+type Options struct {
+	// Start starts the source. What the source says of itself is written to log.
+	Start func(ctx context.Context, log io.Writer) (Source, error)
+	// Source names the kind of the source in the manifest: "tool" or "stdin".
+	Source      string
+	ToolOptions []string // names of the user's options for the tool, without their values
+
+	Codec      *codec.Codec
+	Level      int
+	LevelText  string // as the user asked: "auto" or a number
+	Jobs       int    // compression workers; below 1: one a core
+	BlockSize  int    // bytes of raw stream; 0: the pipeline's default
+	VolumeSize int64  // stored bytes; 0: one volume
+	LimitRate  int64  // raw bytes a second; 0: no limit
+
+	MaxRuntime   time.Duration // 0: no limit
+	StallTimeout time.Duration // longest time without a byte from the source; 0: no limit
+
+	FailOnShrink bool // a suspiciously small backup is not committed
+	AnyStream    bool // accept a well-formed stream that is not a whole backup
+
+	Meter   *pipeline.Meter // counts; nil is fine
+	OnPhase func(string)    // told what is being done; called from several goroutines; nil is fine
+}
+
+// Result is what a finished run knows of itself.
+type Result struct {
+	Manifest *catalog.Manifest
+	Failed   []error // repositories that did not get the backup while others did
+	Phases   []mariadb.Phase
+	Elapsed  time.Duration
+}
+
+// run is one backup under way.
+type run struct {
+	options Options
+	started time.Time
+	log     *logBuffer
+	source  Source
+
+	index    catalog.IndexBuilder
+	metadata *mariadb.Metadata
+	checker  *xbstream.Checker
+	packed   pipeline.PackResult
+}
+
+// newRun prepares a run and fills in the defaults.
+func newRun(o Options) (*run, error) {
+	if o.Meter == nil {
+		o.Meter = new(pipeline.Meter)
+	}
+	if o.OnPhase == nil {
+		o.OnPhase = func(string) {}
+	}
+	log, err := newLogBuffer()
+	if err != nil {
+		return nil, err
+	}
+	r := &run{options: o, started: time.Now().UTC(), log: log, metadata: mariadb.NewMetadata()}
+	expect := xbstream.ExpectBackup
+	if o.AnyStream {
+		expect = xbstream.ExpectAny
+	}
+	r.checker = xbstream.NewChecker(xbstream.Options{Handler: handlers{&r.index, r.metadata}, Expect: expect})
+	return r, nil
+}
+
+// handlers shows a stream to several handlers.
+type handlers []xbstream.Handler
+
+func (h handlers) Chunk(c *xbstream.Chunk) error {
+	for _, handler := range h {
+		if err := handler.Chunk(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h handlers) Data(p []byte) error {
+	for _, handler := range h {
+		if err := handler.Data(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stream starts the source and packs all of it into dst. When it returns nil the source has ended well, every byte was
+// taken by dst, and the stream is complete in itself.
+func (r *run) stream(ctx context.Context, dst pipeline.Volumes) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if r.options.MaxRuntime > 0 {
+		timer := time.AfterFunc(r.options.MaxRuntime, func() {
+			cancel(fmt.Errorf("%w (%s)", ErrMaxRuntime, r.options.MaxRuntime))
+		})
+		defer timer.Stop()
+	}
+	if r.source, err = r.options.Start(ctx, r.log); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.source.Stop()) }()
+	watched := newWatchdog(r.limited(ctx), r.options.StallTimeout, cancel)
+	defer watched.stop()
+	r.packed, err = pipeline.Pack(ctx, dst, watched, pipeline.PackOptions{
+		Codec: r.options.Codec, Level: r.options.Level, Jobs: r.options.Jobs,
+		BlockSize: r.options.BlockSize, VolumeSize: r.options.VolumeSize,
+		Check: r.checker, OnBlock: r.index.Block, Meter: r.options.Meter,
+		Interrupt: func() { r.source.Stop() }, // its error is returned by the deferred call
+	})
+	if err != nil {
+		return r.blame(err)
+	}
+	return r.checker.Close()
+}
+
+// blame returns the error that is at the root of err: a stream that breaks off because its source failed is the
+// source's failure.
+func (r *run) blame(err error) error {
+	var damage *xbstream.Error
+	if !errors.As(err, &damage) {
+		return err
+	}
+	reporter, ok := r.source.(Reporter)
+	if !ok {
+		return err
+	}
+	if failure := reporter.Report().Failure(); failure != nil {
+		return errors.Join(failure, err)
+	}
+	return err
+}

@@ -1,0 +1,212 @@
+package backup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/mbwrap/mbwrap/catalog"
+	"github.com/mbwrap/mbwrap/sinks"
+)
+
+// Target says where a backup goes.
+type Target struct {
+	Repositories []*catalog.Repository
+	Server       string        // the name it is filed under
+	WaitLock     time.Duration // how long to wait for another run to end
+	Mbwrap       string        // this program's version, for the manifest
+	Host         string        // this machine's name, for the manifest and the lock
+}
+
+// Run takes a backup into the target's repositories. It returns a Result only if at least one of them holds a committed
+// backup; otherwise nothing of the run is left in any of them, as far as they can still be reached.
+func Run(ctx context.Context, t Target, o Options) (*Result, error) {
+	r, err := newRun(o)
+	if err != nil {
+		return nil, err
+	}
+	pending, err := begin(ctx, t, r)
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := r.into(ctx, t, pending)
+	if err != nil {
+		return nil, errors.Join(err, pending.Abort(ctx))
+	}
+	result := &Result{Manifest: manifest, Failed: pending.Failed(), Elapsed: time.Since(r.started)}
+	if reporter, ok := r.source.(Reporter); ok {
+		result.Phases = reporter.Report().Phases
+	}
+	return result, nil
+}
+
+// lockOwner is what a lock says of the run that holds it.
+type lockOwner struct {
+	Host    string    `json:"host"`
+	PID     int       `json:"pid"`
+	Started time.Time `json:"started"`
+	Command string    `json:"command"`
+}
+
+// lockPoll is how often a held lock is tried again.
+const lockPoll = 250 * time.Millisecond
+
+// begin starts the pending backup, and waits for another run to end if it is to.
+func begin(ctx context.Context, t Target, r *run) (*catalog.Pending, error) {
+	owner, err := json.Marshal(lockOwner{t.Host, os.Getpid(), r.started, "backup"})
+	if err != nil {
+		return nil, err
+	}
+	deadline := time.Now().Add(t.WaitLock)
+	for {
+		pending, err := catalog.Begin(ctx, t.Repositories, t.Server, catalog.BeginOptions{
+			Type: catalog.Full, Started: r.started, Codec: r.options.Codec, Owner: owner,
+		})
+		var locked *sinks.LockedError
+		if err == nil || !errors.As(err, &locked) || !time.Now().Before(deadline) {
+			return pending, err
+		}
+		r.options.OnPhase("waiting for another run")
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(lockPoll):
+		}
+	}
+}
+
+// into streams into the pending backup and commits it.
+func (r *run) into(ctx context.Context, t Target, pending *catalog.Pending) (*catalog.Manifest, error) {
+	r.options.OnPhase("backup")
+	if err := r.stream(ctx, pending.Volumes(ctx)); err != nil {
+		return nil, err
+	}
+	m, err := r.judge()
+	if err != nil {
+		return nil, err
+	}
+	m.Mbwrap, m.Host = t.Mbwrap, t.Host
+	if err := r.compare(ctx, t, m); err != nil {
+		return nil, err
+	}
+	for _, err := range pending.Failed() {
+		m.Warnings = append(m.Warnings, "another repository did not get this backup: "+err.Error())
+	}
+	log, err := r.log.Close()
+	if err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	r.options.OnPhase("commit")
+	r.times(m)
+	return m, pending.Commit(ctx, m, r.index.Encode(), log)
+}
+
+// judge decides whether what the source delivered is a backup, and describes it. The stream itself has been proven
+// whole by then.
+func (r *run) judge() (*catalog.Manifest, error) {
+	o := r.options
+	stats := r.checker.Stats()
+	m := &catalog.Manifest{
+		Type: catalog.Full, Started: r.started, Source: o.Source, ToolOptions: o.ToolOptions,
+		Codec: o.Codec.Name(), Level: o.LevelText,
+		RawBytes: r.packed.RawSize, Blocks: r.packed.Blocks, BlockSize: int64(o.BlockSize),
+		Chunks: stats.Chunks, Files: stats.Files,
+	}
+	if o.Level != 0 || o.Codec.Name() != "none" {
+		m.Levels = []catalog.LevelCount{{Level: o.Level, Blocks: r.packed.Blocks}}
+	}
+	if reporter, ok := r.source.(Reporter); ok {
+		report := reporter.Report()
+		if err := report.Failure(); err != nil {
+			return nil, err
+		}
+		m.ToolVersion = report.ToolVersion
+		m.Warnings = append(m.Warnings, report.Warnings...)
+		m.Timings.Locked = report.Locked.Seconds()
+	}
+	if stats.Ignored > 0 {
+		m.Warnings = append(m.Warnings, fmt.Sprintf("%d chunks of unknown types that may be ignored are in the stream", stats.Ignored))
+	}
+	if o.AnyStream && !r.metadata.Seen() {
+		return m, nil
+	}
+	return m, r.position(m)
+}
+
+// position takes the LSNs, the binary log's position and the versions out of the stream's metadata.
+func (r *run) position(m *catalog.Manifest) error {
+	p, err := r.metadata.Parse()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrPosition, err)
+	}
+	from := uint64(0)
+	if p.Incremental {
+		// Whoever made the stream chose its parent; that it begins at the end of one is checked before a restore.
+		from, m.Type = p.FromLSN, catalog.Incremental
+	}
+	if err := p.CheckLSN(from); err != nil {
+		return fmt.Errorf("%w: %w", ErrPosition, err)
+	}
+	if p.Incremental {
+		return fmt.Errorf("%w: it is an incremental backup, which this version does not file", ErrPosition)
+	}
+	m.FromLSN, m.ToLSN, m.LastLSN = p.FromLSN, p.ToLSN, p.LastLSN
+	m.ServerVersion, m.Partial = p.ServerVersion, p.Partial
+	if m.ToolVersion == "" {
+		m.ToolVersion = p.ToolVersion
+	}
+	if p.Binlog.File != "" {
+		m.Binlog = &catalog.Binlog{File: p.Binlog.File, Position: p.Binlog.Pos, GTID: p.Binlog.GTID}
+	}
+	if p.CorruptPages != "" {
+		m.Warnings = append(m.Warnings, "the tool let corrupt pages through (--log-innodb-page-corruption): "+
+			strings.Join(strings.Fields(p.CorruptPages), " "))
+	}
+	return nil
+}
+
+// shrunk is the part of the previous backup's raw size below which a backup is suspicious.
+const shrunk = 0.5
+
+// compare looks at the size of the previous good backup: one that is suddenly half as large deserves a look.
+func (r *run) compare(ctx context.Context, t Target, m *catalog.Manifest) error {
+	for _, repository := range t.Repositories {
+		previous, err := repository.Find(ctx, t.Server, catalog.Latest)
+		if errors.Is(err, catalog.ErrNoBackup) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if previous.Manifest.Partial != m.Partial || previous.Manifest.Type != m.Type ||
+			float64(m.RawBytes) >= shrunk*float64(previous.Manifest.RawBytes) {
+			return nil
+		}
+		text := fmt.Sprintf("%d bytes, while %s had %d", m.RawBytes, previous.ID, previous.Manifest.RawBytes)
+		if r.options.FailOnShrink {
+			return fmt.Errorf("%w: %s", ErrShrunk, text)
+		}
+		m.Warnings = append(m.Warnings, fmt.Sprintf("%v: %s", ErrShrunk, text))
+		return nil
+	}
+	return nil
+}
+
+// times fills in when and where the time went.
+func (r *run) times(m *catalog.Manifest) {
+	m.Finished = time.Now().UTC()
+	elapsed := m.Finished.Sub(r.started)
+	t := r.options.Meter.Times()
+	locked := m.Timings.Locked
+	m.Timings = catalog.Timings{
+		Total: elapsed.Seconds(), Source: t.Source.Seconds(), Check: t.Check.Seconds(), Compress: t.Work.Seconds(),
+		Sink: t.Sink.Seconds(), Locked: locked, Bottleneck: t.Bottleneck(elapsed, r.options.Jobs),
+	}
+}
