@@ -1,0 +1,102 @@
+package mariadb
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"time"
+)
+
+// BackupOptions says what to back up and how.
+type BackupOptions struct {
+	ConnectOptions        // handed to the tool; the password by way of a nameless option file
+	Tool           string // as for FindTool
+	Parallel       int    // threads that read files; 0: as the option files say, else min(4, cores)
+	IncrementalLSN uint64 // the parent's ToLSN; 0 is a full backup
+	Args           []string
+	Nice           int           // added to the tool's priority number; 0 leaves it
+	Grace          time.Duration // between SIGINT and SIGKILL; 0 is ten seconds
+
+	// Log gets everything the tool says on stderr, with the password blotted out. OnEvent gets the same, understood.
+	// Both are called on one goroutine; the tool waits while they do. They may be nil.
+	Log     io.Writer
+	OnEvent func(Event)
+	// AcceptErrors ends a run with io.EOF although the tool reported errors, if it ended well otherwise; they are in
+	// the report.
+	AcceptErrors bool
+}
+
+// toolGroups are the groups of option files that are meant for the tool alone.
+var toolGroups = []string{"xtrabackup", "mariabackup", "mariadb-backup"}
+
+// StartBackup starts the tool and returns it as a source of the stream. Options that would break the stream or show a
+// secret are refused with a [*UsageError] before anything runs. When ctx ends, the tool is stopped. The caller must read
+// to the end or call Stop.
+func StartBackup(ctx context.Context, o BackupOptions) (*Process, error) {
+	found, err := checkArgs(o.Args)
+	if err != nil {
+		return nil, err
+	}
+	inFiles, err := checkFileArgs(fileOptions(ctx, o.ConnectOptions, toolGroups...))
+	if err != nil {
+		return nil, err
+	}
+	tool, err := FindTool(o.Tool)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := raiseFileLimit(); err != nil {
+		return nil, err
+	}
+	files, err := newOptionFile(ctx, o.ConnectOptions)
+	if err != nil {
+		return nil, err
+	}
+	if files.file != nil {
+		defer files.file.Close() // the tool has its own copy by then
+	}
+	if o.Parallel == 0 && !found.parallel && !inFiles.parallel {
+		o.Parallel = min(4, runtime.GOMAXPROCS(0))
+	}
+	cmd := exec.Command(tool, o.arguments(files.arg)...)
+	if files.file != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, files.file)
+	}
+	run := runOptions{
+		nice: o.Nice, grace: o.Grace, log: o.Log, onEvent: o.OnEvent, secrets: []string{o.Password},
+		warnings: append(found.warnings, inFiles.warnings...), acceptErrors: o.AcceptErrors,
+	}
+	p, err := startProcess(ctx, cmd, run)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", filepath.Base(tool), err)
+	}
+	return p, nil
+}
+
+// arguments is the tool's argument list, the one about option files first.
+func (o *BackupOptions) arguments(optionFile string) []string {
+	var args []string
+	if optionFile != "" {
+		args = append(args, optionFile)
+	}
+	args = append(args, "--backup", "--stream=mbstream")
+	if o.Parallel > 0 {
+		args = append(args, "--parallel="+strconv.Itoa(o.Parallel))
+	}
+	for _, f := range []struct{ name, value string }{{"user", o.User}, {"host", o.Host}, {"socket", o.Socket}} {
+		if f.value != "" {
+			args = append(args, "--"+f.name+"="+f.value)
+		}
+	}
+	if o.Port != 0 {
+		args = append(args, "--port="+strconv.Itoa(o.Port))
+	}
+	if o.IncrementalLSN != 0 {
+		args = append(args, "--incremental-lsn="+strconv.FormatUint(o.IncrementalLSN, 10))
+	}
+	return append(args, o.Args...)
+}

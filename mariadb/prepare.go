@@ -1,0 +1,94 @@
+package mariadb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// PrepareOptions says which extracted backup to make consistent, and how.
+type PrepareOptions struct {
+	Tool           string  // as for FindTool
+	Dir            string  // the extracted full backup; it is changed
+	IncrementalDir string  // an extracted incremental to apply to it, used up in doing so; "" for none
+	UseMemory      int64   // bytes; 0 asks UseMemory
+	Made           Version // of the server that the backup was made of; the zero Version leaves that check out
+	DefaultsFile   string
+	Args           []string      // more options, such as those of a key plugin
+	Nice           int           // added to the tool's priority number
+	Grace          time.Duration // between SIGINT and SIGKILL; 0 is ten seconds
+	Log            io.Writer     // as in BackupOptions
+	OnEvent        func(Event)
+}
+
+// redoChange is the first version whose redo log looks as it does today; tools from then on can't read older ones.
+var redoChange = Version{10, 8, 0}
+
+// Prepare runs the tool's --prepare on a directory. The report is filled in on failure, too. A failed prepare leaves
+// the directory in a state that no server may start on, and that is not fit for another try.
+func Prepare(ctx context.Context, o PrepareOptions) (Report, error) {
+	tool, err := FindTool(o.Tool)
+	if err != nil {
+		return Report{}, err
+	}
+	if err := o.checkVersion(ctx, tool); err != nil {
+		return Report{}, err
+	}
+	if o.UseMemory == 0 {
+		o.UseMemory = UseMemory(0)
+	}
+	if _, err := raiseFileLimit(); err != nil {
+		return Report{}, err
+	}
+	run := runOptions{nice: o.Nice, grace: o.Grace, log: o.Log, onEvent: o.OnEvent}
+	p, err := startProcess(ctx, exec.Command(tool, o.arguments()...), run)
+	if err != nil {
+		return Report{}, fmt.Errorf("start %s: %w", filepath.Base(tool), err)
+	}
+	_, err = io.Copy(io.Discard, p) // it writes nothing there that anyone wants
+	return p.Report(), err
+}
+
+func (o *PrepareOptions) arguments() []string {
+	var args []string
+	if o.DefaultsFile != "" {
+		args = append(args, "--defaults-file="+o.DefaultsFile)
+	}
+	args = append(args, "--prepare", "--target-dir="+o.Dir, "--use-memory="+strconv.FormatInt(o.UseMemory, 10))
+	if o.IncrementalDir != "" {
+		args = append(args, "--incremental-dir="+o.IncrementalDir)
+	}
+	return append(args, o.Args...)
+}
+
+// ErrToolVersion is wrapped by the [UsageError] of [Prepare] when the tool does not fit the backup.
+var ErrToolVersion = errors.New("the tool's version does not fit")
+
+// checkVersion refuses what the tool would misread or refuse with a message that says little.
+func (o *PrepareOptions) checkVersion(ctx context.Context, tool string) error {
+	if o.Made == (Version{}) {
+		return nil
+	}
+	v, _, err := ToolVersion(ctx, tool)
+	if err != nil {
+		return err
+	}
+	switch {
+	case v.CompareSeries(o.Made) < 0:
+		return &UsageError{
+			Option: tool, Reason: fmt.Sprintf("version %s is older than the backup, which is of a %s server", v, o.Made),
+			Hint: fmt.Sprintf("prepare it with mariadb-backup %d.%d (--tool PATH)", o.Made.Major, o.Made.Minor), Err: ErrToolVersion,
+		}
+	case v.Compare(redoChange) >= 0 && o.Made.Compare(redoChange) < 0:
+		return &UsageError{
+			Option: tool, Reason: fmt.Sprintf("version %s can't read the redo log of a backup of a %s server", v, o.Made),
+			Hint: fmt.Sprintf("prepare it with mariadb-backup %d.%d (--tool PATH)", o.Made.Major, o.Made.Minor), Err: ErrToolVersion,
+		}
+	}
+	return nil
+}
