@@ -5,10 +5,7 @@ import (
 
 	"github.com/mbwrap/mbwrap/sinks"
 	"github.com/mbwrap/mbwrap/sinks/sinktest"
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestLocalConforms(t *testing.T) {
 	sinktest.Run(t, func(t *testing.T) sinks.Sink {
