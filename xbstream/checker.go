@@ -103,7 +103,7 @@ func (c *Checker) writeHead(p []byte) (int, error) {
 		return c.gatherHead(p)
 	}
 	var h head
-	need, err := h.parse(p, c.mode(false))
+	need, err := h.parse(p, false)
 	if err != nil {
 		return 0, c.place(err)
 	}
@@ -119,7 +119,7 @@ func (c *Checker) gatherHead(p []byte) (int, error) {
 	used := 0
 	for {
 		var h head
-		need, err := h.parse(c.head, c.mode(false))
+		need, err := h.parse(c.head, false)
 		if err != nil {
 			return used, c.place(err)
 		}
@@ -141,7 +141,7 @@ func (c *Checker) gatherHead(p []byte) (int, error) {
 // lastSeek handles a seek at the very end of the stream: before, it could have been the beginning of a sparse chunk.
 func (c *Checker) lastSeek() error {
 	var h head
-	need, err := h.parse(c.head, c.mode(true))
+	need, err := h.parse(c.head, true)
 	if err != nil {
 		return c.place(err)
 	}

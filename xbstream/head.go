@@ -29,15 +29,10 @@ type head struct {
 	length  int    // of the head
 }
 
-// A headMode says what is known beside the bytes of a head.
-type headMode struct {
-	final    bool // no more bytes will come
-	seekOnly bool // the stream is MariaDB's: the wire type 'S' is a seek
-}
-
 // parse parses the head that begins at b[0]. If b is too short it returns how many bytes it needs to get further, which
-// is more than len(b); else it returns the length of the head, which is at most len(b). Paths are not judged.
-func (h *head) parse(b []byte, mode headMode) (int, *Error) {
+// is more than len(b); else it returns the length of the head, which is at most len(b). final says that no more bytes will
+// come. Paths are not judged.
+func (h *head) parse(b []byte, final bool) (int, *Error) {
 	if len(b) < fixedLen {
 		if len(b) >= len(Magic) {
 			return fixedLen, checkMagic(b)
@@ -59,7 +54,7 @@ func (h *head) parse(b []byte, mode headMode) (int, *Error) {
 	if h.flags&^(FlagIgnorable|FlagRewrite) != 0 {
 		return 0, fault(KindFlags, string(h.path), "unknown flags 0x%02x", h.flags)
 	}
-	n2, err := h.parseTail(b[end:], mode)
+	n2, err := h.parseTail(b[end:], final)
 	h.length = end + n2
 	return h.length, err
 }
@@ -72,7 +67,7 @@ func checkMagic(b []byte) *Error {
 }
 
 // parseTail parses what follows the path. Its result is as that of parse, counted from b[0].
-func (h *head) parseTail(b []byte, mode headMode) (int, *Error) {
+func (h *head) parseTail(b []byte, final bool) (int, *Error) {
 	switch h.typ {
 	case TypePayload:
 		return h.parsePayload(b)
@@ -81,7 +76,7 @@ func (h *head) parseTail(b []byte, mode headMode) (int, *Error) {
 	case TypeRename:
 		return h.parseRename(b)
 	case TypeSeek:
-		return h.parseS(b, mode)
+		return h.parseS(b, final)
 	}
 	if h.flags&FlagIgnorable == 0 {
 		return 0, fault(KindType, string(h.path), "unknown chunk type 0x%02x", byte(h.typ))
@@ -123,12 +118,9 @@ func (h *head) parseRename(b []byte) (int, *Error) {
 }
 
 // parseS parses the two forms of the wire type 'S'; see TypeSparse.
-func (h *head) parseS(b []byte, mode headMode) (int, *Error) {
-	seek := mode.seekOnly || mode.final && len(b) == seekLen
+func (h *head) parseS(b []byte, final bool) (int, *Error) {
 	switch {
-	case seek && len(b) < seekLen:
-		return seekLen, nil
-	case seek:
+	case final && len(b) == seekLen:
 	case len(b) < seekLen+len(Magic):
 		return seekLen + len(Magic), nil
 	case string(b[seekLen:seekLen+len(Magic)]) != Magic:

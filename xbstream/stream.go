@@ -15,8 +15,8 @@ type Stats struct {
 	Renames  int   // rename chunks
 	Removes  int   // remove chunks
 	Ignored  int   // ignorable chunks of unknown type, skipped
-	// Dialect is "mariadb" once a seek, rename, remove or rewrite was seen, "percona" once a sparse chunk was, "" before:
-	// what both write alike.
+	// Dialect is DialectMariaDB if the last chunk that only one of the two writes was a seek, rename, remove or rewrite,
+	// DialectPercona if it was sparse, "" if there was none.
 	Dialect string
 }
 
@@ -48,11 +48,6 @@ func newStream(base int64, fragment bool) stream {
 	}
 	s.ledger = newLedger()
 	return s
-}
-
-// mode is what is known for parsing the next head.
-func (s *stream) mode(final bool) headMode {
-	return headMode{final: final, seekOnly: s.stats.Dialect == DialectMariaDB}
 }
 
 // begin starts the chunk whose head h begins at pos.
@@ -133,11 +128,12 @@ func (s *stream) count() {
 		s.stats.Removes++
 	case s.cur.Type == TypeSparse:
 		s.stats.Dialect = DialectPercona
-		return
 	case s.cur.Type != TypeSeek && s.cur.Flags&FlagRewrite == 0:
 		return
 	}
-	s.stats.Dialect = DialectMariaDB
+	if s.cur.Type != TypeSparse {
+		s.stats.Dialect = DialectMariaDB
+	}
 }
 
 // data takes the next bytes of the payload, at most left.
@@ -184,7 +180,7 @@ func (s *stream) finish(rest []byte, expect Expect) error {
 // cut is the error for a stream that ends inside a head.
 func (s *stream) cut(rest []byte) error {
 	var h head
-	_, _ = h.parse(rest, headMode{})
+	_, _ = h.parse(rest, false)
 	return s.place(&Error{
 		Kind: KindTruncated, Path: string(h.path),
 		Err: fmt.Errorf("stream ends after %d bytes of it: %w", len(rest), io.ErrUnexpectedEOF),
