@@ -1,24 +1,22 @@
 package cli
 
-// nearest returns the word that was probably meant by v, or "" if none is near: a third of the letters may differ, and
-// a beginning of three letters or more counts as near.
+import "strings"
+
+// nearest returns the word that was probably meant by v, or "" if none is near: it is one that starts with v, if that
+// has three letters or more, or one in which at most a third of v's letters differ.
 func nearest(v string, words []string) string {
-	best, bestDistance := "", len(v)/3+1
 	for _, w := range words {
-		d := distance(v, w)
-		if d < bestDistance || d == bestDistance && best == "" {
-			best, bestDistance = w, d
-		}
-	}
-	if best != "" || len(v) < 3 {
-		return best
-	}
-	for _, w := range words {
-		if len(w) > len(v) && w[:len(v)] == v {
+		if len(v) >= 3 && strings.HasPrefix(w, v) {
 			return w
 		}
 	}
-	return ""
+	best, bestDistance := "", len(v)/3+1
+	for _, w := range words {
+		if d := distance(v, w); d < bestDistance || d == bestDistance && best == "" {
+			best, bestDistance = w, d
+		}
+	}
+	return best
 }
 
 // distance counts the letters to insert, remove, replace or swap with their neighbour to turn a into b.
