@@ -13,10 +13,8 @@
 package codec
 
 import (
-	"bytes"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 )
 
@@ -88,19 +86,12 @@ func (m magic) matches(data []byte) bool {
 	if len(data) < len(m.want) {
 		return false
 	}
-	if m.mask == nil {
-		return bytes.HasPrefix(data, m.want)
+	for i, want := range m.want {
+		if m.mask != nil && (data[i]^want)&m.mask[i] != 0 || m.mask == nil && data[i] != want {
+			return false
+		}
 	}
-	return !slices.ContainsFunc(indexes(m.want), func(i int) bool { return data[i]&m.mask[i] != m.want[i] })
-}
-
-// indexes returns 0 … len(b)-1.
-func indexes(b []byte) []int {
-	is := make([]int, len(b))
-	for i := range is {
-		is[i] = i
-	}
-	return is
+	return true
 }
 
 // Detect tells by its first bytes which codec a file was written with; [DetectLen] bytes are enough. A plain xbstream
@@ -142,7 +133,10 @@ func (c *Codec) ParseLevel(s string) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("codec %s: level %q is neither a number nor auto", c.name, s)
 	}
-	return level, c.checkLevel(level)
+	if err := c.checkLevel(level); err != nil {
+		return 0, err
+	}
+	return level, nil
 }
 
 func (c *Codec) checkLevel(level int) error {

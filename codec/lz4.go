@@ -1,7 +1,9 @@
 package codec
 
 import (
+	"bufio"
 	"bytes"
+	"encoding/binary"
 	"io"
 
 	"github.com/pierrec/lz4/v4"
@@ -100,4 +102,27 @@ func (l *lz4Decompressor) close() {
 	l.r = nil
 }
 
-func newLZ4Reader(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(lz4.NewReader(r)), nil }
+// lz4Reader refuses the legacy format, which has no checksum and no end.
+type lz4Reader struct {
+	in *bufio.Reader // the library reads four bytes at a time
+	r  *lz4.Reader   // nil before the first Read
+}
+
+func newLZ4Reader(r io.Reader) (io.ReadCloser, error) { return &lz4Reader{in: bufio.NewReader(r)}, nil }
+
+func (l *lz4Reader) Read(p []byte) (int, error) {
+	if l.r == nil {
+		if head, _ := l.in.Peek(4); len(head) == 4 && binary.LittleEndian.Uint32(head) == lz4LegacyMagic {
+			return 0, corrupt("the legacy LZ4 format has no checksums")
+		}
+		l.r = lz4.NewReader(l.in)
+	}
+	return l.r.Read(p)
+}
+
+func (l *lz4Reader) Close() error {
+	if l.r != nil {
+		l.r.Reset(nil) // gives the buffers back
+	}
+	return nil
+}

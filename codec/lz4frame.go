@@ -4,13 +4,14 @@ import "encoding/binary"
 
 // Facts of the LZ4 frame format, version 1.6.1.
 const (
-	lz4Magic     = 0x184D2204
-	lz4MinBlock  = 64 << 10
-	lz4RawBlock  = 1 << 31 // in a block's size: stored as it is
-	lz4FlagSum   = 1 << 4  // each block has a checksum
-	lz4FlagSize  = 1 << 3
-	lz4FlagTotal = 1 << 2 // the content has a checksum
-	lz4FlagDict  = 1 << 0
+	lz4Magic       = 0x184D2204
+	lz4LegacyMagic = 0x184C2102
+	lz4MinBlock    = 64 << 10
+	lz4RawBlock    = 1 << 31 // in a block's size: stored as it is
+	lz4FlagSum     = 1 << 4  // each block has a checksum
+	lz4FlagSize    = 1 << 3
+	lz4FlagTotal   = 1 << 2 // the content has a checksum
+	lz4FlagDict    = 1 << 0
 )
 
 var lz4Magics = []magic{{want: []byte{0x04, 0x22, 0x4D, 0x18}}}

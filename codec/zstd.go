@@ -1,7 +1,7 @@
 package codec
 
 // What both implementations of zstd share; newZstdCompressor, newZstdDecompressor, newZstdReader and zstdLibrary stand
-// in zstd_cgo.go and zstd_pure.go.
+// in zstd_cgo.go and zstd_nocgo.go.
 
 // zstdMaxWindow is the most memory that a sequential reader gives a window: what `zstd --long=27` needs, and the limit
 // of the zstd program itself.

@@ -1,5 +1,3 @@
-//go:build !cgo
-
 package codec
 
 import (
@@ -8,12 +6,15 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-func zstdLibrary() string { return moduleVersion("github.com/klauspost/compress") }
+// The pure Go implementation. Builds with cgo leave it out; there, tests hold it against libzstd.
 
-// zstdCompressor compresses on the goroutine of its caller.
-type zstdCompressor struct{ enc *zstd.Encoder }
+// pureEmpty is the frame of an empty block: the library would write it without a checksum.
+const pureEmpty = "\x28\xB5\x2F\xFD\x24\x00\x01\x00\x00\x99\xE9\xD8\x51"
 
-func newZstdCompressor(o CompressorOptions) (blockCompressor, error) {
+// pureCompressor compresses on the goroutine of its caller.
+type pureCompressor struct{ enc *zstd.Encoder }
+
+func newPureCompressor(o CompressorOptions) (blockCompressor, error) {
 	level := zstdParams(o).Level
 	if level == 0 {
 		level = 3
@@ -22,36 +23,40 @@ func newZstdCompressor(o CompressorOptions) (blockCompressor, error) {
 		zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(level)),
 		zstd.WithEncoderConcurrency(1),
 		zstd.WithEncoderCRC(true),
-		zstd.WithZeroFrames(true),
+		// As libzstd does: no window size, which nothing but its own plausibility would protect.
+		zstd.WithSingleSegment(true),
 		// Digits give few matches: without this, whole blocks of them are stored as they are.
 		zstd.WithAllLitEntropyCompression(true),
 	)
 	if err != nil {
 		return nil, err
 	}
-	return &zstdCompressor{enc}, nil
+	return &pureCompressor{enc}, nil
 }
 
-func (z *zstdCompressor) compress(dst, src []byte) ([]byte, error) {
+func (z *pureCompressor) compress(dst, src []byte) ([]byte, error) {
+	if len(src) == 0 {
+		return append(dst, pureEmpty...), nil
+	}
 	return z.enc.EncodeAll(src, dst), nil
 }
 
-func (z *zstdCompressor) close() { z.enc.Close() }
+func (z *pureCompressor) close() { z.enc.Close() }
 
-// zstdDecompressor decodes on the goroutine of its caller.
-type zstdDecompressor struct{ dec *zstd.Decoder }
+// pureDecompressor decodes on the goroutine of its caller.
+type pureDecompressor struct{ dec *zstd.Decoder }
 
-func newZstdDecompressor() (blockDecompressor, error) {
+func newPureDecompressor() (blockDecompressor, error) {
 	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true))
 	if err != nil {
 		return nil, err
 	}
-	return &zstdDecompressor{dec}, nil
+	return &pureDecompressor{dec}, nil
 }
 
-func (z *zstdDecompressor) check(src []byte, size int) error { return checkZstd(src, size) }
+func (z *pureDecompressor) check(src []byte, size int) error { return checkZstd(src, size) }
 
-func (z *zstdDecompressor) decompress(dst, src []byte) error {
+func (z *pureDecompressor) decompress(dst, src []byte) error {
 	out, err := z.dec.DecodeAll(src, dst[:0:len(dst)])
 	if err != nil {
 		return corrupt("%w", err)
@@ -62,9 +67,9 @@ func (z *zstdDecompressor) decompress(dst, src []byte) error {
 	return nil
 }
 
-func (z *zstdDecompressor) close() { z.dec.Close() }
+func (z *pureDecompressor) close() { z.dec.Close() }
 
-func newZstdReader(r io.Reader) (io.ReadCloser, error) {
+func newPureReader(r io.Reader) (io.ReadCloser, error) {
 	dec, err := zstd.NewReader(r,
 		zstd.WithDecoderConcurrency(1),
 		zstd.WithDecoderLowmem(true),
