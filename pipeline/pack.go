@@ -163,10 +163,12 @@ func (p *packer) read(ctx context.Context) error {
 		slot.raw = slot.buffer[:n]
 		start = clock(&p.meter.source, start)
 		if n > 0 && p.options.Check != nil {
-			if _, err := p.options.Check.Write(slot.raw); err != nil {
-				return err
-			}
+			_, fault := p.options.Check.Write(slot.raw)
 			clock(&p.meter.check, start)
+			// A source that failed is why the stream looks wrong.
+			if fault != nil && (err == nil || err == io.EOF) {
+				return fault
+			}
 		}
 		if n > 0 {
 			p.work <- slot  // never blocks: there are as many places as slots

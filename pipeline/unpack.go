@@ -141,7 +141,7 @@ func (u *unpacker) dispatch(ctx context.Context) error {
 			slot.err = &BlockError{block, err} // told in its turn, behind the blocks before it
 			slot.done <- struct{}{}
 			u.order <- slot
-			return nil
+			continue
 		}
 		u.work <- slot  // never blocks: there are as many places as slots
 		u.order <- slot // likewise

@@ -54,7 +54,7 @@ func (c *checker) read(ctx context.Context) error {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	stats := s.parser.Stats()
-	c.report.RawBytes, c.report.Chunks, c.report.Files = stats.Bytes, stats.Chunks, stats.Files
+	c.report.RawBytes, c.report.Chunks, c.report.Files = stats.Bytes, stats.Chunks, int64(stats.Files)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"time"
 
 	"github.com/mbwrap/mbwrap/catalog"
@@ -80,7 +81,7 @@ type run struct {
 	source  Source
 
 	index    catalog.IndexBuilder
-	metadata *mariadb.Metadata
+	metadata mariadb.Metadata
 	checker  *xbstream.Checker
 	packed   pipeline.PackResult
 }
@@ -90,6 +91,12 @@ func newRun(o Options) (*run, error) {
 	if o.Meter == nil {
 		o.Meter = new(pipeline.Meter)
 	}
+	if o.BlockSize == 0 {
+		o.BlockSize = pipeline.DefaultBlockSize
+	}
+	if o.Jobs < 1 {
+		o.Jobs = runtime.GOMAXPROCS(0)
+	}
 	if o.OnPhase == nil {
 		o.OnPhase = func(string) {}
 	}
@@ -97,12 +104,12 @@ func newRun(o Options) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{options: o, started: time.Now().UTC(), log: log, metadata: mariadb.NewMetadata()}
+	r := &run{options: o, started: time.Now().UTC(), log: log}
 	expect := xbstream.ExpectBackup
 	if o.AnyStream {
 		expect = xbstream.ExpectAny
 	}
-	r.checker = xbstream.NewChecker(xbstream.Options{Handler: handlers{&r.index, r.metadata}, Expect: expect})
+	r.checker = xbstream.NewChecker(xbstream.Options{Handler: handlers{&r.index, &r.metadata}, Expect: expect})
 	return r, nil
 }
 
@@ -160,15 +167,17 @@ func (r *run) stream(ctx context.Context, dst pipeline.Volumes) (err error) {
 // source's failure.
 func (r *run) blame(err error) error {
 	var damage *xbstream.Error
-	if !errors.As(err, &damage) {
-		return err
-	}
 	reporter, ok := r.source.(Reporter)
-	if !ok {
+	if !ok || !errors.As(err, &damage) {
 		return err
 	}
-	if failure := reporter.Report().Failure(); failure != nil {
-		return errors.Join(failure, err)
+	if stopErr := r.source.Stop(); stopErr != nil {
+		return err // it is reported by the caller
 	}
-	return err
+	report := reporter.Report()
+	if report.Stopped || report.ExitCode == 0 {
+		return err
+	}
+	_, failure := r.source.Read(make([]byte, 1))
+	return errors.Join(failure, err)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mbwrap/mbwrap/catalog"
+	"github.com/mbwrap/mbwrap/mariadb"
 	"github.com/mbwrap/mbwrap/sinks"
 )
 
@@ -117,27 +118,26 @@ func (r *run) judge() (*catalog.Manifest, error) {
 		Type: catalog.Full, Started: r.started, Source: o.Source, ToolOptions: o.ToolOptions,
 		Codec: o.Codec.Name(), Level: o.LevelText,
 		RawBytes: r.packed.RawSize, Blocks: r.packed.Blocks, BlockSize: int64(o.BlockSize),
-		Chunks: stats.Chunks, Files: stats.Files,
+		Chunks: stats.Chunks, Files: int64(stats.Files),
 	}
 	if o.Level != 0 || o.Codec.Name() != "none" {
 		m.Levels = []catalog.LevelCount{{Level: o.Level, Blocks: r.packed.Blocks}}
 	}
 	if reporter, ok := r.source.(Reporter); ok {
 		report := reporter.Report()
-		if err := report.Failure(); err != nil {
-			return nil, err
+		if report.Tool != (mariadb.Version{}) {
+			m.ToolVersion = report.Tool.String()
 		}
-		m.ToolVersion = report.ToolVersion
-		m.Warnings = append(m.Warnings, report.Warnings...)
-		m.Timings.Locked = report.Locked.Seconds()
+		m.Timings.Locked = max(report.DDLBlocked, report.CommitsBlocked).Seconds()
 	}
 	if stats.Ignored > 0 {
 		m.Warnings = append(m.Warnings, fmt.Sprintf("%d chunks of unknown types that may be ignored are in the stream", stats.Ignored))
 	}
-	if o.AnyStream && !r.metadata.Seen() {
+	err := r.position(m)
+	if o.AnyStream && errors.Is(err, mariadb.ErrNoMetadata) {
 		return m, nil
 	}
-	return m, r.position(m)
+	return m, err
 }
 
 // position takes the LSNs, the binary log's position and the versions out of the stream's metadata.

@@ -59,16 +59,6 @@ func (c *command) shared() []*setting {
 	return c.common.basics()
 }
 
-// setting returns the one called name, or nil.
-func (c *command) setting(name string) *setting {
-	for _, s := range c.all() {
-		if s.name == name || s.short != "" && s.short == name {
-			return s
-		}
-	}
-	return nil
-}
-
 // build makes the module's form of the command. invalid receives the first refused value: the module keeps only its
 // text. run is called with the arguments.
 func (c *command) build(invalid *error, run func(args []string) error) *cli.Command {

@@ -3,6 +3,13 @@ package cli
 // commands makes every command, in the order help shows them.
 func commands(env *Env) []*command {
 	all := []*command{
+		newBackup(env),
+		newVerify(env),
+		newList(env),
+		newShow(env),
+		newFiles(env),
+		newCat(env),
+		newHowto(env),
 		newVersion(env),
 		newCompletion(env),
 	}

@@ -9,7 +9,13 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/mbwrap/mbwrap/catalog"
+	"github.com/mbwrap/mbwrap/internal/backup"
 	"github.com/mbwrap/mbwrap/internal/config"
+	"github.com/mbwrap/mbwrap/mariadb"
+	"github.com/mbwrap/mbwrap/pipeline"
+	"github.com/mbwrap/mbwrap/sinks"
+	"github.com/mbwrap/mbwrap/xbstream"
 )
 
 // The exit codes. 2 is never chosen: a Go program that crashes exits with 2.
@@ -88,11 +94,35 @@ var rules = []rule{
 	{is(errSource), exitSource, "can a backup succeed here? try: mbwrap check"},
 	{is(errWarnings), exitWarnings, ""},
 
-	// the machine
-	{as[*outputError], exitSink, ""},
+	// what the rooms report
+	{as[*mariadb.UsageError], exitUsage, ""},
+	{as[*sinks.LockedError], exitLocked, "is the other run alive? wait for it: --wait-lock 1h"},
+	{is(backup.ErrStalled), exitTimeout, "is the server stuck, or waiting for a lock? try: mbwrap check; or a longer --stall-timeout"},
+	{is(backup.ErrMaxRuntime), exitTimeout, "is it just slow? try a longer --max-runtime"},
 	{is(syscall.ENOSPC), exitSink, "is the disk full? try: df -h"},
 	{is(syscall.EDQUOT), exitSink, "is the quota used up? try: quota"},
 	{is(syscall.EROFS), exitSink, "is the file system mounted read-only? try: mount"},
+	{as[*backup.SinkError], exitSink, ""},
+	{as[*catalog.RepositoryError], exitSink, ""},
+	{as[*mariadb.ToolError], exitSource, "can a backup succeed here? try: mbwrap check"},
+	{as[*mariadb.SuspectError], exitSource, "what did it say? try: mbwrap backup -v"},
+	{is(backup.ErrShrunk), exitStream, "was data deleted? then run once without --fail-on-shrink"},
+	{is(backup.ErrPosition), exitStream, "is this really a backup of a server? try: --expect any with --to"},
+	{is(xbstream.ErrEmpty), exitStream, "did the source write anything? run it alone and look"},
+	{is(xbstream.ErrMetadata), exitStream, "was the stream cut? what is only part of a backup needs --expect any"},
+	{as[*xbstream.Error], exitStream, "how much of it is damaged? try: mbwrap verify"},
+	{is(pipeline.ErrBlock), exitStream, "how much of it is damaged? try: mbwrap verify"},
+	{is(catalog.ErrIndex), exitStream, "how much of it is damaged? try: mbwrap verify"},
+	{is(catalog.ErrManifest), exitStream, "how much of it is damaged? try: mbwrap verify"},
+	{is(catalog.ErrNoBackup), exitNoBackup, "which backups are there? try: mbwrap list"},
+	{is(catalog.ErrAmbiguous), exitUsage, "which one? try: mbwrap list"},
+	{is(catalog.ErrNotRepository), exitUsage, "is this the right directory, and is its disk mounted?"},
+	{is(catalog.ErrNotEmpty), exitUsage, "is this the right directory? a new repository wants an empty one"},
+	{is(catalog.ErrFormat), exitUsage, "is there a newer mbwrap? this is: mbwrap version"},
+	{is(catalog.ErrServerName), exitUsage, ""},
+
+	// the machine
+	{as[*outputError], exitSink, ""},
 	{is(fs.ErrPermission), exitOther, "does this need to run as root, or as the user mysql?"},
 }
 
@@ -128,7 +158,24 @@ func judge(err error) (code int, hint string) {
 	if u, ok := errors.AsType[*usageError](err); ok {
 		hint = u.advice()
 	}
+	if advice := toolAdvice(err); advice != "" {
+		hint = advice
+	}
 	return code, hint
+}
+
+// toolAdvice returns what the tool's room knows about its own errors.
+func toolAdvice(err error) string {
+	if e, ok := errors.AsType[*mariadb.UsageError](err); ok {
+		return e.Hint
+	}
+	if e, ok := errors.AsType[*mariadb.ToolError](err); ok {
+		return e.Hint
+	}
+	if e, ok := errors.AsType[*mariadb.SuspectError](err); ok {
+		return e.Hint
+	}
+	return ""
 }
 
 // exitName returns the name of a code for JSON.

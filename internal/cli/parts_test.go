@@ -259,6 +259,9 @@ func TestDescribe(t *testing.T) {
 	if v.Version != "v1.2.3" || v.Revision != "abc" || !v.Modified || !v.Cgo {
 		t.Errorf("from build info: got %+v", v)
 	}
+	if got, want := v.text(), "mbwrap v1.2.3\ncommit abc of 2026-11-30T18:00:00Z, with changes\n"; !strings.HasPrefix(got, want) {
+		t.Errorf("text: got %q, want %q first", got, want)
+	}
 	if v := describe("9.9", info); v.Version != "9.9" {
 		t.Errorf("from the linker: got %q, want 9.9", v.Version)
 	}

@@ -3,8 +3,10 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
+	"strings"
 )
 
 // version is set by the linker in a release (-X github.com/mbwrap/mbwrap/internal/cli.version=1.2.3), and only there.
@@ -49,19 +51,26 @@ func runVersion(o *versionOptions, env *Env) error {
 	if o.JSON {
 		return writeJSON(env.Stdout, v)
 	}
-	_, err := fmt.Fprintf(env.Stdout, "mbwrap %s\n", v.Version)
+	_, err := io.WriteString(env.Stdout, v.text())
+	return err
+}
+
+// text is the report for people.
+func (v versionReport) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "mbwrap %s\n", v.Version)
 	if v.Revision != "" {
 		changes := ""
 		if v.Modified {
 			changes = ", with changes"
 		}
-		_, err = fmt.Fprintf(env.Stdout, "commit %s of %s%s\n", v.Revision, v.Time, changes)
+		fmt.Fprintf(&b, "commit %s of %s%s\n", v.Revision, v.Time, changes)
 	}
 	for _, c := range v.Codecs {
-		_, err = fmt.Fprintf(env.Stdout, "%s by %s\n", c.Codec, c.Library)
+		fmt.Fprintf(&b, "%s by %s\n", c.Codec, c.Library)
 	}
-	_, err = fmt.Fprintf(env.Stdout, "%s %s\n", v.Go, v.Platform)
-	return err
+	fmt.Fprintf(&b, "%s %s\n", v.Go, v.Platform)
+	return b.String()
 }
 
 // describe puts the report together. info may be nil; linked is the version given by the linker.
@@ -89,4 +98,14 @@ func describe(linked string, info *debug.BuildInfo) versionReport {
 		v.Version = "unreleased"
 	}
 	return v
+}
+
+// programVersion names this build in manifests and records.
+func programVersion() string {
+	info, _ := debug.ReadBuildInfo()
+	v := describe(version, info)
+	if v.Version == "unreleased" && v.Revision != "" {
+		return "unreleased-" + v.Revision[:min(len(v.Revision), 12)]
+	}
+	return v.Version
 }

@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/mbwrap/mbwrap/catalog"
+)
+
+type howtoOptions struct {
+	common
+	Target string
+}
+
+func newHowto(env *Env) *command {
+	o := &howtoOptions{Target: "/var/lib/mysql.restored"}
+	return &command{
+		name: "howto", summary: "print the commands that restore a backup without mbwrap", args: "BACKUP", least: 1, most: 1,
+		about: "Prints a shell script that restores the backup with stock tools only: sha256sum, the codec's own program, " +
+			"mbstream and mariadb-backup. Keep it with the backup for the day on which mbwrap is not at hand.",
+		examples: []string{
+			"mbwrap howto latest --repo /backups",
+			"mbwrap howto latest --repo /backups --target-dir /srv/restore | sh",
+		},
+		exits: []int{exitNoBackup},
+		settings: []*setting{
+			text(&o.Target, "target-dir", "DIR", "the data directory that the commands make"),
+		},
+		common: &o.common, places: true,
+		run: func(ctx context.Context, in input) error { return runHowto(ctx, o, env, in.arg(0)) },
+	}
+}
+
+// decoders are the stock commands that decode a stream from standard input to standard output.
+var decoders = map[string]string{"zstd": "zstd -dc", "gzip": "gzip -dc", "lz4": "lz4 -dc", "none": "cat"}
+
+// howtoJSON is what --json prints.
+type howtoJSON struct {
+	ID       string   `json:"id"`
+	Commands []string `json:"commands"`
+}
+
+func runHowto(ctx context.Context, o *howtoOptions, env *Env, ref string) error {
+	b, err := findUsable(ctx, env, &o.common, ref)
+	if err != nil {
+		return err
+	}
+	commands, err := howto(b, o.Target)
+	if err != nil {
+		return err
+	}
+	if o.JSON {
+		return writeJSON(env.Stdout, howtoJSON{b.ID, commands})
+	}
+	m := b.Manifest
+	fmt.Fprintf(env.Stdout, `#!/bin/bash
+# Restores backup %s of %s (MariaDB %s) with stock tools.
+# Needs: sha256sum, %s, mbstream and mariadb-backup %s.
+# Every line must succeed before the next one is run.
+set -euo pipefail
+
+`, b.ID, b.Server, printable(m.ServerVersion), strings.Fields(decoders[m.Codec])[0], toolVersion(m))
+	for _, c := range commands {
+		fmt.Fprintln(env.Stdout, c)
+	}
+	if m.Binlog != nil {
+		fmt.Fprintf(env.Stdout, "\n# The data is that of %s position %d", printable(m.Binlog.File), m.Binlog.Position)
+		if m.Binlog.GTID != "" {
+			fmt.Fprintf(env.Stdout, ", GTID %s", printable(m.Binlog.GTID))
+		}
+		fmt.Fprintln(env.Stdout)
+	}
+	return nil
+}
+
+// toolVersion names the release series that must prepare the backup.
+func toolVersion(m *catalog.Manifest) string {
+	if m.ToolVersion == "" {
+		return "of the server's release"
+	}
+	return printable(m.ToolVersion)
+}
+
+// howto returns the commands, in order.
+func howto(b *catalog.Backup, target string) ([]string, error) {
+	m := b.Manifest
+	decode, found := decoders[m.Codec]
+	if !found {
+		return nil, errorf("no stock command is known for codec %q", m.Codec)
+	}
+	root, err := filepath.Abs(strings.TrimPrefix(b.Repository.Location(), "file://"))
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(root, b.Server, b.ID)
+	var volumes []string
+	for _, v := range m.Volumes {
+		volumes = append(volumes, shellQuote(v.Name))
+	}
+	to := shellQuote(target)
+	return []string{
+		"cd " + shellQuote(dir),
+		"sha256sum --quiet -c SHA256SUMS",
+		"mkdir -m 700 " + to,
+		fmt.Sprintf("cat %s | %s | mbstream -x -C %s", strings.Join(volumes, " "), decode, to),
+		// mbstream ends with status 0 on a stream that is cut between two chunks; the last file shows that it was not.
+		fmt.Sprintf("test -s %[1]s/xtrabackup_info -o -s %[1]s/mariadb_backup_info", to),
+		"mariadb-backup --prepare --target-dir=" + to,
+		"if [ \"$(id -u)\" = 0 ]; then chown -R mysql:mysql " + to + "; fi",
+	}, nil
+}
+
+// shellQuote makes s one word of a shell.
+func shellQuote(s string) string {
+	plain := func(r rune) bool {
+		return strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=@%+,", r)
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
