@@ -1,20 +1,16 @@
 package sinks
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/mbwrap/mbwrap/internal/testenv"
-	"golang.org/x/sys/unix"
 )
 
 // failAt makes the n-th step fail.
@@ -160,96 +156,6 @@ func TestSystemCallsAreChecked(t *testing.T) {
 	}
 }
 
-// mount mounts a tmpfs of its own for the test.
-func mount(t *testing.T, options string, flags uintptr) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", flags, options); err != nil {
-		testenv.Missing(t, "mount", err.Error())
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Errorf("unmount: %v", err)
-		}
-	})
-	return dir
-}
-
-func TestFullDisk(t *testing.T) {
-	l := openLocal(t, mount(t, "size=1m", 0))
-	before, err := l.Free(t.Context())
-	if err != nil || before <= 0 || before > 1<<20 {
-		t.Fatalf("free: got %d, %v, want up to 1 MiB", before, err)
-	}
-	put(t, l, "srv/record", "old")
-	for _, piece := range []int{1000, 4096, 100_000, 2 << 20} {
-		w, err := l.Create(t.Context(), "srv/id/object")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for err == nil {
-			_, err = w.Write(make([]byte, piece))
-		}
-		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), `write "srv/id/object" in `+l.Location()) {
-			t.Errorf("write by %d: got %v, want ENOSPC with name and place", piece, err)
-		}
-		if err := l.Replace(t.Context(), "srv/record", make([]byte, 100_000)); !errors.Is(err, syscall.ENOSPC) {
-			t.Errorf("replace: got %v, want ENOSPC", err)
-		}
-		checkLockOnFullDisk(t, l)
-		if err := w.Commit(); !errors.Is(err, syscall.ENOSPC) {
-			t.Errorf("commit: got %v, want ENOSPC", err)
-		}
-		if got := tree(t, l); !slices.Equal(got, []string{"srv", "srv/record"}) || readAll(t, l, "srv/record") != "old" {
-			t.Errorf("left: got %q, want the old record only", got)
-		}
-	}
-	put(t, l, "srv/id/object", "there is room again")
-}
-
-// checkLockOnFullDisk takes a lock: who comes to make room needs one.
-func checkLockOnFullDisk(t *testing.T, l *Local) {
-	t.Helper()
-	k, err := l.Lock(t.Context(), "srv/gc", bytes.Repeat([]byte("x"), 8000))
-	if err != nil {
-		t.Fatalf("lock: got %v, want nil", err)
-	}
-	var locked *LockedError
-	if _, err := l.Lock(t.Context(), "srv/gc", nil); !errors.As(err, &locked) {
-		t.Errorf("lock again: got %v, want a LockedError", err)
-	}
-	if err := k.Unlock(); err != nil {
-		t.Errorf("unlock: got %v, want nil", err)
-	}
-}
-
-func TestReadOnly(t *testing.T) {
-	dir := mount(t, "size=1m", 0)
-	l := openLocal(t, dir)
-	put(t, l, "srv/object", "data")
-	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
-		testenv.Missing(t, "mount", err.Error())
-	}
-	ctx := t.Context()
-	_, createErr := l.Create(ctx, "srv/new")
-	_, createErr2 := l.Create(ctx, "new/new")
-	_, lockErr := l.Lock(ctx, "srv/run", nil)
-	for doing, err := range map[string]error{
-		"create": createErr, "create with folder": createErr2, "lock": lockErr, "remove": l.Remove(ctx, "srv/object"),
-		"replace": l.Replace(ctx, "srv/object", nil),
-	} {
-		if !errors.Is(err, syscall.EROFS) {
-			t.Errorf("%s: got %v, want EROFS", doing, err)
-		}
-	}
-	if infos, err := l.List(ctx, ""); err != nil || len(infos) != 1 || readAll(t, l, "srv/object") != "data" {
-		t.Errorf("list: got %v, %v, want the object", infos, err)
-	}
-	if left, err := l.Leftovers(ctx, ""); err != nil || len(left) != 0 {
-		t.Errorf("leftovers: got %v, %v, want none, nil", left, err)
-	}
-}
-
 // The directory itself vanishes: errors, and no endless tries.
 func TestDirectoryRemoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gone")
@@ -323,5 +229,33 @@ func TestWriteBack(t *testing.T) {
 	wpipe.Close()
 	if err := new(writeBack).wrote(wpipe, backWindow); err == nil {
 		t.Error("on a closed file: got nil, want an error")
+	}
+}
+
+// BenchmarkLocalWrite stores objects of 256 MiB that do not compress, written 4 MiB at a time, including the commit.
+func BenchmarkLocalWrite(b *testing.B) {
+	l, err := NewLocal(b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	buf := make([]byte, 4<<20)
+	rand.NewChaCha8([32]byte{}).Read(buf)
+	const pieces = 64
+	b.SetBytes(int64(pieces * len(buf)))
+	b.ReportAllocs()
+	for b.Loop() {
+		w, err := l.Create(b.Context(), "object")
+		if err != nil {
+			b.Fatal(err)
+		}
+		for range pieces {
+			if _, err := w.Write(buf); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := errors.Join(w.Commit(), l.Remove(b.Context(), "object")); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -111,6 +111,9 @@ func (k *localLock) take() (*os.File, error) {
 
 // write tells the owner's bytes. On a full disk nobody can be told, but the lock holds: those who come to make room need it.
 func (k *localLock) write(owner []byte) error {
+	if mode := k.local.options.FileMode; mode != 0 {
+		_ = k.file.Chmod(mode) // only the file's owner may; then it has the mode already
+	}
 	err := k.file.Truncate(0)
 	if err == nil {
 		_, err = k.file.WriteAt(owner, 0)

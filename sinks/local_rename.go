@@ -3,6 +3,7 @@ package sinks
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -24,13 +25,21 @@ func renameNoReplace(d *folder, from, to string) error {
 // linkAndUnlink is for file systems without RENAME_NOREPLACE, such as NFS. A crash in between leaves both names, the
 // whole object and a leftover, which share their bytes.
 func linkAndUnlink(d *folder, from, to string) error {
-	if err := d.root.Link(from, to); err != nil {
+	if err := d.root.Link(from, to); err != nil && !(errors.Is(err, fs.ErrExist) && linked(d, from, to)) {
 		return err
 	}
 	if err := d.root.Remove(from); err != nil {
 		return also(err, d.root.Remove(to))
 	}
 	return nil
+}
+
+// linked reports whether two names are one file. NFS may do as asked, lose the answer, ask again and then say that the
+// name is taken: by ourselves.
+func linked(d *folder, a, b string) bool {
+	x, errX := d.root.Lstat(a)
+	y, errY := d.root.Lstat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
 // lookAndRename is for those that have no hard links either, some of FUSE. Writers on this machine take turns; one on

@@ -330,6 +330,66 @@ func TestRenameNoReplace(t *testing.T) {
 	}
 }
 
+// An answer that NFS lost: the link is there, and asking again says that the name is taken.
+func TestLinkAskedTwice(t *testing.T) {
+	l := newLocal(t)
+	put(t, l, "one", "1")
+	d, err := l.openDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	if err := d.root.Link("one", "two"); err != nil {
+		t.Fatal(err)
+	}
+	if err := linkAndUnlink(d, "one", "two"); err != nil || readAll(t, l, "two") != "1" {
+		t.Errorf("got %v, want nil and the object", err)
+	}
+	if got := tree(t, l); !slices.Equal(got, []string{"two"}) {
+		t.Errorf("left: got %q, want two", got)
+	}
+}
+
+func TestUnsupported(t *testing.T) {
+	for err, want := range map[error]bool{
+		syscall.EINVAL: true, syscall.ENOSYS: true, syscall.ENOTSUP: true, &os.LinkError{Err: syscall.EPERM}: true,
+		syscall.EEXIST: false, syscall.EROFS: false, syscall.ENOSPC: false, fs.ErrNotExist: false,
+	} {
+		if got := unsupported(err); got != want {
+			t.Errorf("%v: got %v, want %v", err, got, want)
+		}
+	}
+	if unsupported(nil) {
+		t.Error("nil: got true, want false")
+	}
+}
+
+func TestErrorsSayWhatAndWhere(t *testing.T) {
+	l := newLocal(t)
+	_, err := l.Open(t.Context(), "srv/absent")
+	if want := `open "srv/absent" in ` + l.Location() + ": no such file or directory"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	err = also(&fs.PathError{Op: "write", Path: "hidden", Err: syscall.ENOSPC}, &os.LinkError{Op: "link", Err: syscall.EIO})
+	if want := "no space left on device; then: input/output error"; err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if !errors.Is(err, syscall.ENOSPC) || !errors.Is(err, syscall.EIO) {
+		t.Errorf("got %v, want it to match both causes", err)
+	}
+	if also(nil, nil) != nil || also(nil, syscall.EIO) != syscall.EIO || also(syscall.EIO, nil) != syscall.EIO {
+		t.Error("also with nil: want the other")
+	}
+	for err, want := range map[*LockedError]string{
+		{Name: "srv/run"}:                         `lock "srv/run": held by another run`,
+		{Name: "srv/run", Owner: []byte("pid 7")}: `lock "srv/run": held by another run: pid 7`,
+	} {
+		if err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
 func TestCheckPrefix(t *testing.T) {
 	for _, prefix := range []string{"", "a", "a/", "a/b", "a/.", "a/..", "."} {
 		if err := checkPrefix(prefix); err != nil {

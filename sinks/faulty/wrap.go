@@ -15,7 +15,7 @@ func (f *Faults) Wrap(s sinks.Sink) sinks.Sink {
 	have |= bit(ok, 4)
 	frees, ok := s.(freer)
 	have |= bit(ok, 8)
-	return combine(have, b, &replacer{b, replaces}, &locker{b, locks}, &scavenger{b, scavenges}, &space{b, frees})
+	return parts{b, &replacer{b, replaces}, &locker{b, locks}, &scavenger{b, scavenges}, &space{b, frees}}.combine(have)
 }
 
 func bit(ok bool, value int) int {
@@ -25,9 +25,19 @@ func bit(ok bool, value int) int {
 	return 0
 }
 
+// parts are the wrappers of all interfaces.
+type parts struct {
+	base  *sink
+	repl  *replacer
+	lock  *locker
+	scav  *scavenger
+	space *space
+}
+
 // combine picks the type that has just the methods that the bits of have tell: a type assertion must find what is there
 // and nothing else.
-func combine(have int, b *sink, r *replacer, l *locker, s *scavenger, f *space) sinks.Sink {
+func (p parts) combine(have int) sinks.Sink {
+	b, r, l, s, f := p.base, p.repl, p.lock, p.scav, p.space
 	return [...]sinks.Sink{
 		b,
 		sinkR{b, r},
