@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"sort"
+	"strconv"
 	"strings"
 
 	"github.com/mbwrap/mbwrap/codec"
@@ -69,12 +70,8 @@ func DecodeIndex(data []byte) (*Index, error) {
 	if len(data) > MaxIndex {
 		return nil, fmt.Errorf("%w: it is larger than %d bytes", ErrIndex, MaxIndex)
 	}
-	head, _, found := strings.Cut(string(data[:min(len(data), 32)]), "\n")
-	if !found || !strings.HasPrefix(head, "mbwrap index ") {
-		return nil, fmt.Errorf("%w: it does not begin as an index", ErrIndex)
-	}
-	if head+"\n" != indexMagic {
-		return nil, fmt.Errorf("%q: %w", head, ErrFormat)
+	if err := checkMagic(data); err != nil {
+		return nil, err
 	}
 	ix := new(Index)
 	if err := ix.sections(data[len(indexMagic):]); err != nil {
@@ -89,27 +86,52 @@ func DecodeIndex(data []byte) (*Index, error) {
 	return ix, nil
 }
 
-// sections splits data at its section heads.
+// checkMagic reads the first line.
+func checkMagic(data []byte) error {
+	head, _, found := strings.Cut(string(data[:min(len(data), 32)]), "\n")
+	number, ours := strings.CutPrefix(head, "mbwrap index ")
+	format, err := strconv.ParseUint(number, 10, 32)
+	switch {
+	case found && ours && err == nil && format > Format:
+		return fmt.Errorf("index format %d: %w", format, ErrFormat)
+	case !found || head+"\n" != indexMagic:
+		return fmt.Errorf("%w: it does not begin as an index", ErrIndex)
+	}
+	return nil
+}
+
+// sections splits data at its section heads. Sections with a small letter, which a later version may add anywhere before
+// the end, are skipped.
 func (ix *Index) sections(data []byte) error {
-	for _, want := range []byte{sectionBlocks, sectionChunks, sectionEnd} {
-		if len(data) == 0 || data[0] != want {
-			return fmt.Errorf("section %q is missing", want)
+	wanted := []byte{sectionBlocks, sectionChunks, sectionEnd}
+	for len(wanted) > 0 {
+		if len(data) == 0 {
+			return fmt.Errorf("section %q is missing", wanted[0])
 		}
+		tag := data[0]
 		size, n := binary.Uvarint(data[1:])
 		if n <= 0 || size > uint64(len(data)-1-n) {
-			return fmt.Errorf("section %q is cut", want)
+			return fmt.Errorf("section %q is cut", tag)
 		}
 		content := data[1+n : 1+n+int(size)]
 		data = data[1+n+int(size):]
-		switch want {
+		if 'a' <= tag && tag <= 'z' {
+			continue
+		}
+		if tag != wanted[0] {
+			return fmt.Errorf("section %q stands where %q should be", tag, wanted[0])
+		}
+		wanted = wanted[1:]
+		switch tag {
 		case sectionBlocks:
 			ix.blocks = content
 		case sectionChunks:
 			ix.chunks = content
+		case sectionEnd:
+			if extra := len(content) + len(data); extra > 0 {
+				return fmt.Errorf("%d bytes follow its end", extra)
+			}
 		}
-	}
-	if len(data) > 0 {
-		return fmt.Errorf("%d bytes follow its end", len(data))
 	}
 	return nil
 }
@@ -217,9 +239,17 @@ func (ix *Index) checkChunks() error {
 		if c.File == len(ix.versions) {
 			ix.versions = append(ix.versions, Version{Path: c.Path})
 		}
+		if len(ix.versions) != len(w.files) {
+			return fmt.Errorf("record %d of the chunks: a file has no chunk", ix.events)
+		}
 		v := &ix.versions[c.File]
 		v.Chunks++
-		v.Size = max(v.Size, w.files[c.File].position)
+		if c.Type != xbstream.TypeSeek { // a seek alone makes no file longer
+			v.Size = max(v.Size, w.files[c.File].position)
+		}
+	}
+	if len(ix.versions) != len(w.files) {
+		return fmt.Errorf("its last file has no chunk")
 	}
 	if w.position != ix.raw {
 		return fmt.Errorf("its chunks hold %d bytes, its blocks %d", w.position, ix.raw)

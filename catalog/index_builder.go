@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/mbwrap/mbwrap/pipeline"
 	"github.com/mbwrap/mbwrap/xbstream"
@@ -37,6 +38,7 @@ const (
 type IndexBuilder struct {
 	blocks []byte
 	volume int
+	raw    int64 // bytes in all blocks
 
 	chunks   []byte
 	position int64 // stream offset behind the last record
@@ -46,6 +48,7 @@ type IndexBuilder struct {
 
 // Block records a block.
 func (b *IndexBuilder) Block(block pipeline.Block) {
+	b.raw += block.RawSize
 	size := uint64(block.RawSize) << 1
 	if block.Volume != b.volume {
 		b.volume = block.Volume
@@ -58,9 +61,7 @@ func (b *IndexBuilder) Block(block pipeline.Block) {
 
 // Chunk records a chunk.
 func (b *IndexBuilder) Chunk(c *xbstream.Chunk) error {
-	if gap := c.Start - b.position; gap > 0 {
-		b.chunks = binary.AppendUvarint(append(b.chunks, recordGap), uint64(gap))
-	}
+	b.chunks = appendGap(b.chunks, c.Start-b.position)
 	b.position = c.Data + c.Size
 	if c.File >= b.files {
 		b.files++
@@ -104,15 +105,28 @@ func (b *IndexBuilder) record(tag byte, c *xbstream.Chunk) {
 
 // Encode returns the decoded form of the index object. The builder may go on collecting.
 func (b *IndexBuilder) Encode() []byte {
-	out := make([]byte, 0, len(indexMagic)+len(b.blocks)+len(b.chunks)+32)
+	out := make([]byte, 0, len(indexMagic)+len(b.blocks)+len(b.chunks)+64)
 	out = append(out, indexMagic...)
 	out = appendSection(out, sectionBlocks, b.blocks)
-	out = appendSection(out, sectionChunks, b.chunks)
+	out = appendSection(out, sectionChunks, b.chunksTo(b.raw))
 	return appendSection(out, sectionEnd, nil)
 }
 
-// SameChunks tells whether the builder saw exactly the chunks that ix records.
-func (b *IndexBuilder) SameChunks(ix *Index) bool { return bytes.Equal(b.chunks, ix.chunks) }
+// SameChunks tells whether the builder saw exactly the chunks that ix records. It need not have seen blocks.
+func (b *IndexBuilder) SameChunks(ix *Index) bool { return bytes.Equal(b.chunksTo(ix.raw), ix.chunks) }
+
+// chunksTo returns the records of a stream of size bytes: after the last chunk there may be skipped ones.
+func (b *IndexBuilder) chunksTo(size int64) []byte {
+	return appendGap(slices.Clip(b.chunks), size-b.position)
+}
+
+// appendGap records that n bytes belong to no recorded chunk.
+func appendGap(dst []byte, n int64) []byte {
+	if n <= 0 {
+		return dst
+	}
+	return binary.AppendUvarint(append(dst, recordGap), uint64(n))
+}
 
 func appendSection(dst []byte, tag byte, content []byte) []byte {
 	dst = binary.AppendUvarint(append(dst, tag), uint64(len(content)))

@@ -217,9 +217,20 @@ func (w *chunkWalker) path(t xbstream.Type) (string, error) {
 	}
 	path := string(w.data[:size])
 	w.data = w.data[size:]
-	checked := path
-	if t == xbstream.TypeRemove {
-		checked = strings.TrimSuffix(path, "*")
+	return path, checkPath(t, path)
+}
+
+var errRemoveAll = errors.New("remove of every path")
+
+// checkPath is xbstream.CheckPath, for a chunk of the given type: that of a remove may end in a "*" that stands for any
+// end of a name.
+func checkPath(t xbstream.Type, path string) error {
+	prefix, star := strings.CutSuffix(path, "*")
+	switch {
+	case t != xbstream.TypeRemove || !star:
+		return xbstream.CheckPath(path)
+	case prefix == "":
+		return errRemoveAll
 	}
-	return path, xbstream.CheckPath(checked)
+	return xbstream.CheckPath(prefix + "x")
 }

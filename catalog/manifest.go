@@ -1,9 +1,11 @@
 package catalog
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
-	"io/fs"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -102,6 +104,7 @@ func (m *Manifest) Sums() []byte {
 
 // encodeManifest returns the sealed document.
 func encodeManifest(m *Manifest) ([]byte, error) {
+	m.Started, m.Finished = m.Started.UTC(), m.Finished.UTC()
 	for _, list := range []*[]string{&m.ToolOptions, &m.Recipients, &m.Warnings} {
 		if *list == nil {
 			*list = []string{}
@@ -115,12 +118,19 @@ func encodeManifest(m *Manifest) ([]byte, error) {
 
 // decodeManifest verifies and decodes a manifest.json. The errors match ErrManifest or ErrFormat.
 func decodeManifest(data []byte) (*Manifest, error) {
-	m := new(Manifest)
-	if err := unseal(data, m); err != nil {
+	// The format comes first: in another one the other members may have another form.
+	var head struct {
+		Format int `json:"format"`
+	}
+	if err := unseal(data, &head); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrManifest, err)
 	}
-	if m.Format > Format {
-		return nil, fmt.Errorf("manifest format %d: %w", m.Format, ErrFormat)
+	if head.Format > Format {
+		return nil, fmt.Errorf("manifest format %d: %w", head.Format, ErrFormat)
+	}
+	m := new(Manifest)
+	if err := json.Unmarshal(data, m); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrManifest, err)
 	}
 	if err := m.check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrManifest, err)
@@ -128,22 +138,42 @@ func decodeManifest(data []byte) (*Manifest, error) {
 	return m, nil
 }
 
-var sha256Hex = regexp.MustCompile(`^[0-9a-f]{64}$`)
+var (
+	sha256Hex  = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	objectName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+)
 
-// maxObject bounds sizes from a manifest so that sums of them can't overflow.
+// unlisted are the objects of a backup that no manifest vouches for.
+var unlisted = []string{ManifestObject, SumsObject, VerifiedObject}
+
+// maxObject bounds sizes and counts from a manifest.
 const maxObject = 1 << 56
 
 // check refuses what no Commit writes: a manifest is input like any other.
 func (m *Manifest) check() error {
-	if m.Format < 1 || !isID(m.ID) || CheckServer(m.Server) != nil {
-		return fmt.Errorf("format %d, server %q, id %q", m.Format, m.Server, m.ID)
+	_, typ, ok := ParseID(m.ID)
+	if m.Format < 1 || !ok || m.Type != typ || CheckServer(m.Server) != nil {
+		return fmt.Errorf("format %d, server %q, id %q, type %q", m.Format, m.Server, m.ID, m.Type)
 	}
+	if m.Parent != nil && !isID(*m.Parent) {
+		return fmt.Errorf("parent %q", *m.Parent)
+	}
+	for _, n := range []int64{m.RawBytes, m.StoredBytes, m.Blocks, m.Chunks, m.Files, m.BlockSize} {
+		if n < 0 || n > maxObject {
+			return fmt.Errorf("size or count %d", n)
+		}
+	}
+	return m.checkObjects()
+}
+
+// checkObjects refuses names that could lead elsewhere, and sizes that can't be.
+func (m *Manifest) checkObjects() error {
 	if len(m.Volumes) == 0 {
-		return fmt.Errorf("it has no volumes")
+		return errors.New("it has no volumes")
 	}
 	seen := make(map[string]bool)
 	for _, o := range m.Objects() {
-		if !fs.ValidPath(o.Name) || strings.ContainsAny(o.Name, "/\\\n") || seen[o.Name] {
+		if !objectName.MatchString(o.Name) || slices.Contains(unlisted, o.Name) || seen[o.Name] {
 			return fmt.Errorf("object name %q", o.Name)
 		}
 		seen[o.Name] = true
@@ -151,10 +181,14 @@ func (m *Manifest) check() error {
 			return fmt.Errorf("object %q: size %d, sha256 %q", o.Name, o.Size, o.SHA256)
 		}
 	}
-	for _, n := range []int64{m.RawBytes, m.StoredBytes, m.Blocks, m.Chunks, m.Files, m.BlockSize} {
-		if n < 0 || n > maxObject {
-			return fmt.Errorf("size or count %d", n)
+	left := m.StoredBytes
+	for _, v := range m.Volumes {
+		if left -= v.Size; left < 0 {
+			break
 		}
+	}
+	if left != 0 {
+		return fmt.Errorf("its volumes do not have the %d bytes that it says", m.StoredBytes)
 	}
 	return nil
 }

@@ -2,18 +2,13 @@ package catalog
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
-	"io"
 	"io/fs"
 	"slices"
 	"time"
 
 	"github.com/mbwrap/mbwrap/codec"
-	"github.com/mbwrap/mbwrap/pipeline"
 	"github.com/mbwrap/mbwrap/sinks"
 )
 
@@ -51,7 +46,8 @@ func (e *RepositoryError) Unwrap() error { return e.Err }
 var errNoRepository = errors.New("no repository given")
 
 // Begin starts a backup of the server in all of the repositories and takes their locks. The error matches
-// *sinks.LockedError when another run holds one. The pending backup must be ended by Commit or Abort.
+// *sinks.LockedError when another run holds one. A repository that fails otherwise drops out unless it is the last. The
+// pending backup must be ended by Commit or Abort.
 func Begin(ctx context.Context, repositories []*Repository, server string, o BeginOptions) (*Pending, error) {
 	if err := CheckServer(server); err != nil {
 		return nil, err
@@ -67,11 +63,16 @@ func Begin(ctx context.Context, repositories []*Repository, server string, o Beg
 		if !ok {
 			continue
 		}
+		var held *sinks.LockedError
 		lock, err := locker.Lock(ctx, join(server, lockObject), o.Owner)
-		if err != nil {
+		switch {
+		case errors.As(err, &held):
 			return nil, errors.Join(&RepositoryError{r.location, err}, p.unlock())
+		case err != nil:
+			m.err = &RepositoryError{r.location, err}
+		default:
+			m.lock = lock
 		}
-		m.lock = lock
 	}
 	if err := p.chooseID(ctx, o); err != nil {
 		return nil, errors.Join(err, p.unlock())
@@ -89,15 +90,21 @@ type BeginOptions struct {
 
 // chooseID finds the first free ID at or after the start time.
 func (p *Pending) chooseID(ctx context.Context, o BeginOptions) error {
+	if !isID(newID(o.Started, o.Type)) {
+		return fmt.Errorf("no backup can be of type %q and start at %v", o.Type, o.Started)
+	}
 	var taken []string
-	for _, m := range p.members {
+	for _, m := range p.living() {
 		entries, err := m.repository.entries(ctx, p.Server)
 		if err != nil {
-			return err
+			m.err = &RepositoryError{m.repository.location, err}
 		}
 		for _, e := range entries {
 			taken = append(taken, e.id)
 		}
+	}
+	if len(p.living()) == 0 {
+		return errors.Join(p.Failed()...)
 	}
 	for started := o.Started; ; started = started.Add(time.Second) {
 		p.ID = newID(started, o.Type)
@@ -121,7 +128,8 @@ func (p *Pending) drop(m *member, err error) error {
 	return errors.Join(p.Failed()...)
 }
 
-// Failed returns the errors of the repositories that dropped out.
+// Failed returns the errors of the repositories that dropped out and, after Commit, of those that could not be tidied
+// up.
 func (p *Pending) Failed() []error {
 	var all []error
 	for _, m := range p.members {
@@ -132,124 +140,19 @@ func (p *Pending) Failed() []error {
 	return all
 }
 
-// Volumes returns the writers for pipeline.Pack. Their objects are written under ctx.
-func (p *Pending) Volumes(ctx context.Context) *Volumes { return &Volumes{p, ctx} }
-
-// Volumes opens the volumes of a pending backup; it is a pipeline.Volumes.
-type Volumes struct {
-	pending *Pending
-	ctx     context.Context
-}
-
-// Open begins volume n.
-func (v *Volumes) Open(n int) (pipeline.Volume, error) {
-	return v.pending.create(v.ctx, fmt.Sprintf(volumePattern, n, v.pending.suffix), func(o Object) {
-		v.pending.volumes = append(v.pending.volumes, o)
-	})
-}
-
-// objectWriter writes an object to every living member, and hashes it on the way.
-type objectWriter struct {
-	pending *Pending
-	name    string
-	writers map[*member]sinks.Writer
-	hash    hash.Hash
-	size    int64
-	done    func(Object)
-	closed  bool
-}
-
-// create opens a new object in every living member. done receives what was written once Close succeeded.
-func (p *Pending) create(ctx context.Context, name string, done func(Object)) (*objectWriter, error) {
-	w := &objectWriter{pending: p, name: name, writers: make(map[*member]sinks.Writer), hash: sha256.New(), done: done}
-	for _, m := range p.living() {
-		writer, err := m.repository.sink.Create(ctx, join(p.Server, p.ID, name))
-		if err == nil {
-			w.writers[m] = writer
-		} else if err := p.drop(m, err); err != nil {
-			return nil, err
-		}
-	}
-	return w, nil
-}
-
-// Write writes data to every living member while it is hashed on another core.
-func (w *objectWriter) Write(data []byte) (int, error) {
-	hashed := make(chan struct{})
-	go func() {
-		defer close(hashed)
-		w.hash.Write(data)
-	}()
-	defer func() { <-hashed }()
-	for _, m := range w.pending.living() {
-		n, err := w.writers[m].Write(data)
-		if err == nil && n != len(data) {
-			err = io.ErrShortWrite
-		}
-		if err != nil {
-			if err := w.fail(m, err); err != nil {
-				return 0, err
-			}
-		}
-	}
-	w.size += int64(len(data))
-	return len(data), nil
-}
-
-// fail ends m's part of the object and drops m.
-func (w *objectWriter) fail(m *member, err error) error {
-	return w.pending.drop(m, errors.Join(err, w.writers[m].Abort()))
-}
-
-// Close commits the object in every living member.
-func (w *objectWriter) Close() error {
-	if w.closed {
-		return nil
-	}
-	w.closed = true
-	for _, m := range w.pending.living() {
-		if err := w.writers[m].Commit(); err != nil {
-			if err := w.fail(m, err); err != nil {
-				return err
-			}
-			continue
-		}
-		m.names = append(m.names, w.name)
-	}
-	w.done(Object{w.name, w.size, hex.EncodeToString(w.hash.Sum(nil))})
-	return nil
-}
-
-// Abort gives the object up in every member.
-func (w *objectWriter) Abort() error {
-	w.closed = true
-	var all []error
-	for m, writer := range w.writers {
-		if err := writer.Abort(); err != nil {
-			all = append(all, &RepositoryError{m.repository.location, err})
-		}
-	}
-	return errors.Join(all...)
-}
-
-// put writes a whole object.
-func (p *Pending) put(ctx context.Context, name string, data []byte) (object Object, err error) {
-	w, err := p.create(ctx, name, func(o Object) { object = o })
-	if err != nil {
-		return object, err
-	}
-	if _, err := w.Write(data); err != nil {
-		return object, errors.Join(err, w.Abort())
-	}
-	return object, w.Close()
-}
-
 // Commit writes the index, the log (zstd frames), SHA256SUMS and, last, the manifest, whose objects it fills in. With
 // it the backup is complete. m must say everything else. Repositories that fail now drop out; the error is nil if at
 // least one holds the backup, and Failed tells the others. The locks are freed.
 func (p *Pending) Commit(ctx context.Context, m *Manifest, index, log []byte) error {
-	err := p.commit(ctx, m, index, log)
-	return errors.Join(err, p.finish(ctx))
+	if err := p.commit(ctx, m, index, log); err != nil {
+		return errors.Join(err, p.Abort(ctx))
+	}
+	for _, m := range p.members {
+		if err := m.finish(ctx, join(p.Server, p.ID)); err != nil {
+			m.err = errors.Join(m.err, err) // told by Failed: the backup itself is safe
+		}
+	}
+	return nil
 }
 
 func (p *Pending) commit(ctx context.Context, m *Manifest, index, log []byte) (err error) {
@@ -312,40 +215,51 @@ func compressIndex(index []byte) ([]byte, error) {
 	return out, nil
 }
 
-// Abort removes everything that was written and frees the locks. It is harmless after Commit. The error says what could
-// not be removed.
-func (p *Pending) Abort(ctx context.Context) error { return p.finish(ctx) }
-
-// finish removes what uncommitted members hold and frees all locks. It works even when ctx has ended.
-func (p *Pending) finish(ctx context.Context) error {
-	ctx = context.WithoutCancel(ctx)
+// Abort removes everything that was written and frees the locks, even when ctx has ended. It is harmless after Commit.
+// The error says what could not be removed.
+func (p *Pending) Abort(ctx context.Context) error {
 	var all []error
 	for _, m := range p.members {
-		if m.committed {
-			continue
-		}
-		// The manifest goes first: should the rest not succeed, no one takes the backup for whole.
-		for _, name := range slices.Backward(m.names) {
-			err := m.repository.sink.Remove(ctx, join(p.Server, p.ID, name))
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				all = append(all, &RepositoryError{m.repository.location, fmt.Errorf("remove leftovers: %w", err)})
-			}
-		}
-		m.names = nil
+		all = append(all, m.finish(ctx, join(p.Server, p.ID)))
 	}
-	return errors.Join(append(all, p.unlock())...)
+	return errors.Join(all...)
 }
 
 // unlock frees the locks that are held.
 func (p *Pending) unlock() error {
 	var all []error
 	for _, m := range p.members {
-		if m.lock != nil {
-			if err := m.lock.Unlock(); err != nil {
-				all = append(all, &RepositoryError{m.repository.location, err})
-			}
-			m.lock = nil
-		}
+		all = append(all, m.unlock())
 	}
 	return errors.Join(all...)
+}
+
+// finish removes what an uncommitted member holds in the folder and frees its lock.
+func (m *member) finish(ctx context.Context, folder string) error {
+	ctx = context.WithoutCancel(ctx)
+	var all []error
+	if !m.committed {
+		// The manifest goes first: should the rest not succeed, no one takes the backup for whole.
+		for _, name := range slices.Backward(m.names) {
+			err := m.repository.sink.Remove(ctx, join(folder, name))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				all = append(all, &RepositoryError{m.repository.location, fmt.Errorf("remove leftovers: %w", err)})
+			}
+		}
+		m.names = nil
+	}
+	return errors.Join(append(all, m.unlock())...)
+}
+
+// unlock frees the lock if it is held.
+func (m *member) unlock() error {
+	if m.lock == nil {
+		return nil
+	}
+	lock := m.lock
+	m.lock = nil
+	if err := lock.Unlock(); err != nil {
+		return &RepositoryError{m.repository.location, err}
+	}
+	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/mbwrap/mbwrap/sinks"
 )
@@ -65,22 +64,23 @@ func Init(ctx context.Context, sink sinks.Sink, location string) (r *Repository,
 	if lerr != nil {
 		return nil, false, fmt.Errorf("%s: %w", location, lerr)
 	}
+	if slices.ContainsFunc(objects, func(o sinks.Info) bool { return o.Name == RepositoryObject }) {
+		r, err = Open(ctx, sink, location) // damaged, or another's, made since we looked
+		return r, false, err
+	}
 	if len(objects) > 0 {
-		if objects[0].Name == RepositoryObject {
-			return nil, false, err
-		}
 		return nil, false, fmt.Errorf("%s: %w: it holds %q", location, ErrNotEmpty, objects[0].Name)
 	}
 	data, err := seal(repositoryMark{repositoryKind, Format})
 	if err != nil {
 		return nil, false, err
 	}
-	err = writeObject(ctx, sink, RepositoryObject, data)
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, false, fmt.Errorf("%s: %w", location, err)
+	werr := writeObject(ctx, sink, RepositoryObject, data)
+	if werr != nil && !errors.Is(werr, fs.ErrExist) {
+		return nil, false, fmt.Errorf("%s: %w", location, werr)
 	}
 	r, err = Open(ctx, sink, location)
-	return r, err == nil, err
+	return r, err == nil && werr == nil, err
 }
 
 // Location returns the name that the repository has in messages.
@@ -140,6 +140,9 @@ type entry struct {
 func (r *Repository) entries(ctx context.Context, server string) ([]entry, error) {
 	prefix := ""
 	if server != "" {
+		if err := CheckServer(server); err != nil {
+			return nil, err
+		}
 		prefix = server + "/"
 	}
 	objects, err := r.sink.List(ctx, prefix)
@@ -150,8 +153,8 @@ func (r *Repository) entries(ctx context.Context, server string) ([]entry, error
 	var list []*entry
 	for _, o := range objects {
 		parts := strings.Split(o.Name, "/")
-		if len(parts) != 3 || !isID(parts[1]) {
-			continue
+		if len(parts) != 3 || CheckServer(parts[0]) != nil || !isID(parts[1]) {
+			continue // not ours
 		}
 		key := parts[1] + "/" + parts[0]
 		e := found[key]
@@ -201,10 +204,16 @@ func (r *Repository) load(ctx context.Context, e entry) (*Backup, error) {
 		return b, nil
 	}
 	data, err := readObject(ctx, r.sink, join(e.server, e.id, ManifestObject), maxManifest)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return b, nil // removed since it was listed
+	case errors.Is(err, errTooLarge):
+		b.Err = fmt.Errorf("%w: %w", ErrManifest, err)
+	case err != nil:
 		return nil, fmt.Errorf("%s: %w", r.location, err)
+	default:
+		b.Manifest, b.Err = decodeManifest(data)
 	}
-	b.Manifest, b.Err = decodeManifest(data)
 	if b.Err == nil && (b.Manifest.ID != e.id || b.Manifest.Server != e.server) {
 		b.Err = fmt.Errorf("%w: it is that of %s/%s", ErrManifest, b.Manifest.Server, b.Manifest.ID)
 		b.Manifest = nil
@@ -218,53 +227,12 @@ func (r *Repository) load(ctx context.Context, e entry) (*Backup, error) {
 		b.State = Warning
 	}
 	if e.verified {
-		b.Verified, b.Err = r.verification(ctx, e)
+		b.Verified, b.Err = r.verification(ctx, e, data)
 		if b.Verified != nil && !b.Verified.OK {
 			b.State = Bad
 		}
 	}
 	return b, nil
-}
-
-// Verification is the result of the last check of a backup, kept beside it.
-type Verification struct {
-	Time     time.Time `json:"time"`
-	Level    string    `json:"level"`
-	OK       bool      `json:"ok"`
-	Host     string    `json:"host"`
-	Mbwrap   string    `json:"mbwrap"`
-	Seconds  float64   `json:"seconds"`
-	Problems []string  `json:"problems"` // the first ones
-	Manifest string    `json:"manifest"` // SHA-256 of the manifest.json that was checked, in hex
-}
-
-// verification reads the record of the last check.
-func (r *Repository) verification(ctx context.Context, e entry) (*Verification, error) {
-	data, err := readObject(ctx, r.sink, join(e.server, e.id, VerifiedObject), maxManifest)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r.location, err)
-	}
-	v := new(Verification)
-	if err := unseal(data, v); err != nil {
-		return nil, fmt.Errorf("%s of %s: %w", VerifiedObject, e.id, err)
-	}
-	return v, nil
-}
-
-// Record stores v as the result of b's last check.
-func (b *Backup) Record(ctx context.Context, v *Verification) error {
-	replacer, ok := b.Repository.sink.(sinks.Replacer)
-	if !ok {
-		return fmt.Errorf("%s can't replace objects", b.Repository.location)
-	}
-	if v.Problems == nil {
-		v.Problems = []string{}
-	}
-	data, err := seal(v)
-	if err != nil {
-		return err
-	}
-	return replacer.Replace(ctx, join(b.Server, b.ID, VerifiedObject), data)
 }
 
 // Open opens one of the backup's objects by its name in the manifest.
@@ -282,23 +250,30 @@ func (b *Backup) ReadSums(ctx context.Context) ([]byte, error) {
 	return readObject(ctx, b.Repository.sink, join(b.Server, b.ID, SumsObject), maxManifest)
 }
 
-// Index reads and decodes the backup's index. The errors match ErrIndex when it is there but damaged.
+// Index reads and decodes the backup's index. The errors match ErrIndex when it is there but not what the manifest says.
 func (b *Backup) Index(ctx context.Context) (*Index, error) {
-	object, err := b.Open(ctx, b.Manifest.Index.Name)
-	if err != nil {
-		return nil, err
+	m := b.Manifest
+	data, err := readObject(ctx, b.Repository.sink, join(b.Server, b.ID, m.Index.Name), MaxIndex)
+	if errors.Is(err, errTooLarge) {
+		err = fmt.Errorf("%w: %w", ErrIndex, err)
 	}
-	defer object.Close()
-	ix, err := readIndex(io.NewSectionReader(object, 0, object.Size()))
 	if err != nil {
-		return nil, fmt.Errorf("%s of %s: %w", b.Manifest.Index.Name, b.ID, err)
+		return nil, fmt.Errorf("%s: %w", b.Repository.location, err)
 	}
-	if ix.RawSize() != b.Manifest.RawBytes {
-		return nil, fmt.Errorf("%s of %s: %w: it describes %d bytes, the manifest %d",
-			b.Manifest.Index.Name, b.ID, ErrIndex, ix.RawSize(), b.Manifest.RawBytes)
+	var ix *Index
+	if int64(len(data)) != m.Index.Size || sumOf(data) != m.Index.SHA256 {
+		err = fmt.Errorf("%w: its bytes are not those that the manifest vouches for", ErrIndex)
+	} else if ix, err = readIndex(bytes.NewReader(data)); err == nil && (ix.raw != m.RawBytes || ix.volumes != len(m.Volumes)) {
+		err = fmt.Errorf("%w: it describes %d bytes in %d volumes, the manifest %d in %d",
+			ErrIndex, ix.raw, ix.volumes, m.RawBytes, len(m.Volumes))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s of %s: %w", m.Index.Name, b.ID, err)
 	}
 	return ix, nil
 }
+
+var errTooLarge = errors.New("larger than any of its kind")
 
 // readObject reads a small object whole.
 func readObject(ctx context.Context, sink sinks.Sink, name string, limit int64) ([]byte, error) {
@@ -308,7 +283,7 @@ func readObject(ctx context.Context, sink sinks.Sink, name string, limit int64) 
 	}
 	defer object.Close()
 	if object.Size() > limit {
-		return nil, fmt.Errorf("read %q: it has %d bytes, more than %d", name, object.Size(), limit)
+		return nil, fmt.Errorf("read %q: it has %d bytes, more than %d: %w", name, object.Size(), limit, errTooLarge)
 	}
 	data, err := io.ReadAll(io.NewSectionReader(object, 0, object.Size()))
 	if err != nil {

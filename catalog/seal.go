@@ -17,6 +17,12 @@ const (
 	sealSize = len(sealHead) + 2*sha256.Size + len(sealTail)
 )
 
+// sumOf returns the SHA-256 of data in hex.
+func sumOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
 var errSeal = errors.New("its content and its checksum differ")
 
 // seal encodes v, which must encode as a JSON object with at least one member, and seals it.
@@ -29,10 +35,8 @@ func seal(v any) ([]byte, error) {
 	if !found {
 		return nil, fmt.Errorf("%T does not encode as an object", v)
 	}
-	sum := sha256.Sum256(body)
-	body = append(body, sealHead...)
-	body = hex.AppendEncode(body, sum[:])
-	return append(body, sealTail...), nil
+	end := sealHead + sumOf(body) + sealTail
+	return append(body, end...), nil
 }
 
 // unseal verifies a sealed document and decodes it into v. Members that v does not know are ignored.
@@ -41,9 +45,7 @@ func unseal(data []byte, v any) error {
 		return errSeal
 	}
 	body, end := data[:len(data)-sealSize], data[len(data)-sealSize:]
-	sum := sha256.Sum256(body)
-	want := sealHead + hex.EncodeToString(sum[:]) + sealTail
-	if string(end) != want {
+	if string(end) != sealHead+sumOf(body)+sealTail {
 		return errSeal
 	}
 	return json.Unmarshal(data, v)
