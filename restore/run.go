@@ -1,0 +1,359 @@
+package restore
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"time"
+
+	"github.com/mbwrap/mbwrap/catalog"
+	"github.com/mbwrap/mbwrap/mariadb"
+	"github.com/mbwrap/mbwrap/pipeline"
+)
+
+// Run restores a backup or a stream into a directory: it makes the files, prepares them and hands them over. What can be
+// refused is refused before anything is touched. Every later error is an *IncompleteError, and leaves an unfinished
+// restore in the target, never a part of one where a server would take it for a data directory.
+//
+// When the target holds an unfinished restore of the same backup, Run goes on with it. Errors about what is stored match
+// those of packages pipeline, xbstream and catalog; those of mariadb-backup are *mariadb.ToolError.
+func Run(ctx context.Context, o Options) (Result, error) {
+	if (o.Backup == nil) == (o.Stream == nil) {
+		return Result{}, errors.New("restore: either a backup or a stream must be given")
+	}
+	r := &runner{Options: o, stream: o.Stream}
+	return r.run(ctx)
+}
+
+// Extract makes the files of a stream, and no more than that: nothing is prepared. It keeps the rules of Run.
+func Extract(ctx context.Context, s *Stream, o ExtractOptions) (Result, error) {
+	r := &runner{stream: s, extractOnly: true, Options: Options{
+		Target: o.Target, Stream: s, NoPrepare: true, Owner: o.Owner, Version: o.Version, Meter: o.Meter, OnPhase: o.OnPhase,
+	}}
+	return r.run(ctx)
+}
+
+// runner is one restore.
+type runner struct {
+	Options
+	extractOnly bool
+
+	target *target
+	owner  owner
+	source source
+	plan   *plan   // nil: everything, as it comes
+	stream *Stream // what is read when there is no plan; nil: the volumes of the backup
+	tool   string  // absolute path; "" when nothing is prepared
+	work   *work
+	survey survey
+	result Result
+}
+
+func (r *runner) run(ctx context.Context) (Result, error) {
+	if err := r.ready(ctx); err != nil {
+		return r.result, err
+	}
+	err := r.finishPhases(ctx)
+	if err == nil {
+		r.result.Next = r.nextSteps()
+		return r.result, r.work.close()
+	}
+	err = explainFull(r.target.path, err)
+	again := r.source.certain() && (r.plan != nil || r.work.state.Phase != PhaseExtract) && r.work.state.Prepares < 2
+	err = &IncompleteError{Dir: r.target.unfinishedDir(), Phase: r.work.state.Phase, Again: again, Err: err}
+	return r.result, errors.Join(err, r.work.close())
+}
+
+// ready checks everything that can be checked before the target is touched, and then takes hold of the target.
+func (r *runner) ready(ctx context.Context) (err error) {
+	if r.target, err = inspect(r.Target); err != nil {
+		return err
+	}
+	r.result.Target = r.target.path
+	if r.Owner != "" {
+		if r.owner, err = parseOwner(r.Owner); err != nil {
+			return err
+		}
+	}
+	if r.Backup != nil {
+		err = r.planBackup(ctx)
+	} else {
+		r.source = source{Stream: r.stream.Name, Identity: r.stream.Identity}
+	}
+	if err != nil {
+		return err
+	}
+	if !r.NoPrepare {
+		if err := r.findTool(ctx); err != nil {
+			return err
+		}
+	}
+	return r.begin()
+}
+
+// planBackup finds out what is to be read of the backup.
+func (r *runner) planBackup(ctx context.Context) error {
+	m := r.Backup.Manifest
+	if m == nil {
+		return fmt.Errorf("backup %s is %s: %w", r.Backup.ID, r.Backup.State, catalog.ErrManifest)
+	}
+	if m.Type != catalog.Full && !r.NoPrepare {
+		return fmt.Errorf("backup %s: %w", r.Backup.ID, ErrIncremental)
+	}
+	manifest, err := r.Backup.ReadManifest(ctx)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(manifest)
+	r.source = source{Server: r.Backup.Server, Backup: r.Backup.ID, Manifest: hex.EncodeToString(sum[:])}
+	index, err := r.Backup.Index(ctx)
+	if errors.Is(err, catalog.ErrIndex) || errors.Is(err, fs.ErrNotExist) {
+		if r.Select != nil {
+			return fmt.Errorf("choose files: %w", err)
+		}
+		r.warn("the backup's index can't be used, so that all of it is read in order: %v", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if r.plan, err = newPlan(index, r.Select); err != nil {
+		return fmt.Errorf("backup %s: %w", r.Backup.ID, err)
+	}
+	if r.Select != nil {
+		r.source.Files = r.plan.digest()
+	}
+	return nil
+}
+
+func (r *runner) warn(format string, args ...any) {
+	r.result.Warnings = append(r.result.Warnings, fmt.Sprintf(format, args...))
+}
+
+// findTool finds the tool and refuses one that can't prepare the backup, as far as its server is known.
+func (r *runner) findTool(ctx context.Context) (err error) {
+	if r.tool, err = mariadb.FindTool(r.Tool); err != nil {
+		return err
+	}
+	if r.Backup == nil {
+		return nil
+	}
+	return r.fitTool(ctx, r.Backup.Manifest.ServerVersion)
+}
+
+// fitTool compares the tool with the server that the backup was made of; an unknown one fits.
+func (r *runner) fitTool(ctx context.Context, server string) error {
+	made := mariadb.ParseVersion(server)
+	if made == (mariadb.Version{}) {
+		return nil
+	}
+	version, _, err := mariadb.ToolVersion(ctx, r.tool)
+	if err != nil {
+		return err
+	}
+	if version.CompareSeries(made) < 0 {
+		return &VersionError{Tool: r.tool, ToolVersion: version.String(), ServerVersion: made.String()}
+	}
+	return nil
+}
+
+// begin checks the space and takes hold of the target. An unfinished restore is taken hold of first: what it has made
+// needs no space any more.
+func (r *runner) begin() (err error) {
+	if r.target.unfinished {
+		if r.work, err = r.target.begin(r.source, r.Version); err != nil {
+			return err
+		}
+	}
+	if err := r.checkSpace(); err != nil {
+		if r.work != nil {
+			err = errors.Join(err, r.work.close())
+		}
+		return err
+	}
+	if r.work == nil {
+		if r.work, err = r.target.begin(r.source, r.Version); err != nil {
+			return err
+		}
+	}
+	if err := r.settleOwner(); err != nil {
+		if !r.work.resume {
+			err = errors.Join(err, r.work.abandon())
+		}
+		return errors.Join(err, r.work.close())
+	}
+	return nil
+}
+
+// checkSpace compares the sizes of the files with what is free.
+func (r *runner) checkSpace() error {
+	if r.SkipSpace || r.plan == nil || r.work != nil && r.work.state.Phase != PhaseExtract {
+		return nil
+	}
+	need := r.plan.size()
+	if r.tool != "" {
+		need += prepareRoom
+		for _, f := range r.plan.files {
+			if f.Path == redoLog {
+				need += f.Size
+			}
+		}
+	}
+	if r.work != nil {
+		have, err := allocated(r.work.data)
+		if err != nil {
+			return err
+		}
+		need -= have
+	}
+	return checkSpace(r.target.path, need, int64(len(r.plan.files)))
+}
+
+// settleOwner decides whom the files will belong to, and whether we can give them away.
+func (r *runner) settleOwner() error {
+	if r.Owner == "" {
+		r.owner = keepOwner()
+		if !r.extractOnly {
+			before := r.target.info
+			if r.work.state.Created {
+				before = nil
+			}
+			r.owner = defaultOwner(before)
+		}
+	}
+	return r.owner.mayGive(r.work.dir, lockName)
+}
+
+// finishPhases goes through all phases that are still to be gone through.
+func (r *runner) finishPhases(ctx context.Context) error {
+	w := r.work
+	r.result.Resumed = w.resume
+	if w.resume && (w.state.Phase == PhaseExtract || !r.source.certain()) {
+		if err := r.restart(); err != nil {
+			return err
+		}
+	}
+	if w.state.Phase == PhaseExtract {
+		w.state.Prepare = !r.NoPrepare // from here on it is settled
+		if err := r.timed(ctx, PhaseExtract, r.extract); err != nil {
+			return err
+		}
+	}
+	if w.state.Phase != PhaseHandOver {
+		if err := r.look(); err != nil {
+			return err
+		}
+		if w.state.Prepare {
+			if err := r.timed(ctx, PhasePrepare, r.prepare); err != nil {
+				return err
+			}
+		}
+	}
+	return r.timed(ctx, PhaseHandOver, r.handOver)
+}
+
+// restart throws away what can't be taken over from the unfinished run.
+func (r *runner) restart() error {
+	if r.plan == nil {
+		return r.work.startOver()
+	}
+	return nil // the plan sorts it out file by file
+}
+
+// timed runs one phase.
+func (r *runner) timed(ctx context.Context, p Phase, do func(context.Context) error) error {
+	if r.OnPhase != nil {
+		r.OnPhase(p)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	start := time.Now()
+	err := do(ctx)
+	switch spent := time.Since(start); p {
+	case PhaseExtract:
+		r.result.Extract = spent
+	case PhasePrepare:
+		r.result.Prepare = spent
+	case PhaseHandOver:
+		r.result.HandOver = spent
+	}
+	return err
+}
+
+// extract makes the files and sees that they are on the disk.
+func (r *runner) extract(ctx context.Context) error {
+	x := &extraction{root: r.work.data, writers: max(2, runtime.GOMAXPROCS(0)), jobs: r.Jobs, meter: r.Meter}
+	if x.meter == nil {
+		x.meter = new(pipeline.Meter)
+	}
+	var err error
+	if r.plan != nil {
+		err = r.extractPlan(ctx, x)
+	} else {
+		err = r.extractStream(ctx, x)
+	}
+	if err != nil {
+		return err
+	}
+	return syncTree(ctx, r.work.data, r.work.disk)
+}
+
+// extractStream makes the files of a stream, or of a backup without an index.
+func (r *runner) extractStream(ctx context.Context, x *extraction) (err error) {
+	s := r.stream
+	if s == nil {
+		var closeAll func() error
+		if s, closeAll, err = sequential(ctx, r.Backup); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, closeAll()) }()
+		if r.OnTotal != nil {
+			r.OnTotal(r.Backup.Manifest.RawBytes)
+		}
+	}
+	return x.streamed(ctx, s)
+}
+
+// extractPlan makes those files of the plan that are not there yet, and keeps account of those that are.
+func (r *runner) extractPlan(ctx context.Context, x *extraction) error {
+	j, done, err := openJournal(r.work.dir, r.work.disk)
+	if err != nil {
+		return err
+	}
+	rest, err := r.keep(done)
+	if err == nil && len(rest.files) > 0 {
+		if r.OnTotal != nil {
+			r.OnTotal(rest.total())
+		}
+		x.onEnd = func(f *file) { j.add(f.version, f.size) }
+		err = x.planned(ctx, r.Backup, rest)
+	}
+	if err != nil {
+		return errors.Join(err, j.close())
+	}
+	return j.discard()
+}
+
+// keep removes what an earlier run has not completed and returns a plan of what is missing.
+func (r *runner) keep(done map[int]int64) (*plan, error) {
+	kept := make(map[string]bool)
+	rest := r.plan.without(func(f catalog.File) bool {
+		size, listed := done[f.Version]
+		if !listed {
+			return false
+		}
+		info, err := r.work.data.Lstat(f.Path)
+		if err != nil || !info.Mode().IsRegular() || info.Size() != size {
+			return false // it is made again, whatever is the matter with it
+		}
+		kept[f.Path] = true
+		return true
+	})
+	r.result.Kept = int64(len(kept))
+	return rest, r.work.clear(kept)
+}
