@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/mbwrap/mbwrap/codec"
@@ -11,6 +12,7 @@ import (
 type backupOptions struct {
 	common
 	serverFlags
+	hookFlags
 	Type         string
 	Codec, Level string
 	Jobs         int
@@ -91,11 +93,11 @@ func newBackup(env *Env) *command {
 			"mbwrap backup --to - --codec gzip | ssh store 'cat > full.xbs.gz'",
 		},
 		exits:    []int{exitWarnings, exitSource, exitStream, exitSink, exitDamage, exitLocked, exitTimeout},
-		settings: append(o.own(), o.serverFlags.settings()...),
+		settings: slices.Concat(o.own(), o.serverFlags.settings(), o.hookFlags.settings()),
 		common:   &o.common, places: true,
 		run: func(ctx context.Context, in input) error {
 			o.rest = in.rest
-			return runBackup(ctx, o, env)
+			return runHooked(ctx, o, env)
 		},
 	}
 }

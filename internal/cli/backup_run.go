@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/mbwrap/mbwrap/pipeline"
 	"github.com/mbwrap/mbwrap/sinks"
 	"github.com/mbwrap/mbwrap/verify"
+	"github.com/mbwrap/mbwrap/xbstream"
 )
 
 // backupRun is one run of the command.
@@ -30,33 +32,70 @@ type backupRun struct {
 	target   backup.Target
 }
 
-func runBackup(ctx context.Context, o *backupOptions, env *Env) error {
-	if err := o.check(); err != nil {
-		return err
-	}
+// runHooked runs a backup and tells everyone who wants to know how it ended. A hook that does not work makes a good
+// backup one with a warning.
+func runHooked(ctx context.Context, o *backupOptions, env *Env) error {
+	started := env.Now()
 	r := &backupRun{backupOptions: o, env: env, meter: new(pipeline.Meter)}
-	run, err := r.options()
-	if err != nil {
-		return err
+	m, err := r.run(ctx)
+	// The end of ctx must be known before anybody is told: a room may only know that it was cancelled.
+	err = withCause(ctx, err)
+	report := outcomeOf(err, m, started, env.Now())
+	report.Server, report.Host = r.target.Server, r.host
+	if report.Server == "" {
+		report.Server = r.host
 	}
-	if o.To == "" {
+	failed := o.call(ctx, env, report)
+	for _, failure := range failed {
+		env.warnf("%v", failure)
+	}
+	if err == nil && len(failed) > 0 {
+		return reported(errWarnings)
+	}
+	return err
+}
+
+// run takes the backup. The manifest is there if and only if the backup is, whatever the error says besides.
+func (r *backupRun) run(ctx context.Context) (*catalog.Manifest, error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	o, err := r.options()
+	if err != nil {
+		return nil, err
+	}
+	if r.To == "" {
 		if err := r.open(ctx); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	total, err := r.look(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	reporter, end := env.watch("backup", total, r.meter)
+	reporter, end := r.env.watch("backup", total, r.meter)
 	r.reporter = reporter
 	defer end()
-	result, err := r.do(ctx, run)
+	result, err := r.do(ctx, o)
 	end()
 	if err != nil {
-		return err
+		return nil, r.explain(err)
 	}
-	return r.tell(ctx, result)
+	return result.Manifest, r.tell(ctx, result)
+}
+
+// explain gives an error the hint that only this command knows.
+func (r *backupRun) explain(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrExist) && r.To != "":
+		return withHint(&backup.SinkError{Err: err}, "mbwrap overwrites nothing: is there another name for it?")
+	case r.Stdin && errors.Is(err, xbstream.ErrMagic):
+		return withHint(err, "is standard input the plain output of mariadb-backup --stream=mbstream, neither "+
+			"compressed nor encrypted?")
+	case as[*xbstream.Error](err) && !errors.Is(err, xbstream.ErrEmpty) && !errors.Is(err, xbstream.ErrMetadata):
+		return withHint(err, "did the source write all of it? run it alone and look at what it says")
+	}
+	return err
 }
 
 // options makes the run's options out of the flags.

@@ -51,12 +51,12 @@ func trial(got *trialOptions, result error) func(*Env) []*command {
 		all := []*command{{
 			name: "trial", summary: "try", args: "[BACKUP [OTHER]]", most: 2, rest: "tool options",
 			common: &o.common, places: true, exits: []int{exitWarnings, exitSource},
-			about: "Paragraphs.", examples: []string{"mbwrap trial"},
+			about: "Paragraphs.", examples: []string{"mbwrap trial # try", "mbwrap trial latest # try that"},
 			settings: []*setting{
 				text(&o.Codec, "codec", "NAME", "how to compress").among("zstd", "gzip", "lz4", "none"),
 				text(&o.Level, "level", "N", "how hard"),
 				number(&o.Jobs, "jobs", "N", "how many at once"),
-				toggle(&o.Prepare, "prepare", "leave the backup unprepared"),
+				toggle(&o.Prepare, "prepare", "make the backup ready for a server"),
 				list(&o.Tables, "table", "DB.TABLE", "only this; may repeat"),
 				bytesize(&o.Volume, "volume-size", "SIZE", "cut here, at the latest after this many bytes"),
 				span(&o.Limit, "max-runtime", "TIME", "no longer than this"),
@@ -427,7 +427,7 @@ func TestStdoutFails(t *testing.T) {
 		want string
 	}{
 		"reader left": {syscall.EPIPE, exitSink, ""},
-		"disk full":   {syscall.ENOSPC, exitSink, "mbwrap: write standard output: no space left on device\n"},
+		"disk full":   {syscall.ENOSPC, exitSink, "mbwrap: write standard output: no space left on device\nhint: is the disk full? try: df -h\n"},
 	} {
 		w := newWorld()
 		w.Stdout = failing{tt.err}
@@ -455,8 +455,9 @@ func TestManual(t *testing.T) {
 	}
 	for _, want := range []string{
 		"mbwrap trial: try\n", "usage: mbwrap trial [flags] [BACKUP [OTHER]] [-- tool options]\n", "\nParagraphs.\n",
+		"  mbwrap trial         # try\n", "  mbwrap trial latest  # try that\n",
 		"  --codec NAME              how to compress (default zstd)\n",
-		"  --no-prepare              leave the backup unprepared\n",
+		"  --[no-]prepare            make the backup ready for a server (default on)\n",
 		"  --volume-size SIZE        cut here, at the latest after this many bytes (default 64GiB)\n",
 		"  MBWRAP_PASSWORD           of the server (environment, or password in the file)\n",
 		"    3  done, with warnings", "    4  the source failed", "  130  interrupted", "beats the\nenvironment",
@@ -479,6 +480,17 @@ func TestCompleteAsksTheCommand(t *testing.T) {
 	w := newWorld("MBWRAP_REPO=/a,/b")
 	if _, code := w.try(t, nil, completeCommand, "trial", "--jobs", "3", ""); code != 0 || w.out.String() != "/a\n/b\nlatest\n" {
 		t.Errorf("got %d, %q, want the command's own words", code, w.out.String())
+	}
+}
+
+func TestParagraphs(t *testing.T) {
+	word := strings.Repeat("x", 54)
+	got := paragraphs("\n" + word + "  " + word + "\n" + word + " y\n\nz\n")
+	if want := word + " " + word + "\n" + word + " y\n\nz"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if got := wrap("a bb", 2, "> "); got != "a\n> bb" {
+		t.Errorf("got %q, want the second word on its own line", got)
 	}
 }
 

@@ -14,8 +14,8 @@ type command struct {
 	least   int    // arguments needed
 	most    int    // arguments allowed; any number if negative
 	rest    string // what may follow "--" in the usage line; "": then "--" merely ends the flags
-	about   string // paragraphs of help, wrapped at 100 columns at most
-	// examples are command lines; one may have its explanation after " # ".
+	about   string // paragraphs of help, apart by an empty line; help wraps them
+	// examples are command lines; each may have an explanation after " # ", which help aligns.
 	examples []string
 	exits    []int // codes it may return besides those that every command may
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // helpOptions are those of help.
@@ -82,13 +83,11 @@ func (c *command) manual() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "mbwrap %s: %s\n\nusage: %s\n", c.name, c.summary, c.usage())
 	if c.about != "" {
-		b.WriteString("\n" + strings.TrimSpace(c.about) + "\n")
+		b.WriteString("\n" + paragraphs(c.about) + "\n")
 	}
 	if len(c.examples) > 0 {
 		b.WriteString("\nexamples:\n")
-		for _, e := range c.examples {
-			b.WriteString("  " + e + "\n")
-		}
+		writeExamples(&b, c.examples)
 	}
 	writeSettings(&b, "flags", c.settings)
 	writeSettings(&b, "shared flags", c.shared())
@@ -97,6 +96,55 @@ func (c *command) manual() string {
 		b.WriteString("\n" + sources)
 	}
 	return b.String()
+}
+
+// helpWidth is the width of help in columns.
+const helpWidth = 110
+
+// paragraphs wraps text, whose paragraphs are apart by an empty line.
+func paragraphs(text string) string {
+	var all []string
+	for p := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
+		all = append(all, wrap(p, helpWidth, ""))
+	}
+	return strings.Join(all, "\n\n")
+}
+
+// wrap fills lines of width columns with the words of text; indent stands before all but the first.
+func wrap(text string, width int, indent string) string {
+	var b strings.Builder
+	column := 0
+	for i, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case column+1+n > width:
+			b.WriteString("\n" + indent)
+			column = 0
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += n
+	}
+	return b.String()
+}
+
+// writeExamples lists the examples with their explanations in one column, unless that would be too far out.
+func writeExamples(b *strings.Builder, examples []string) {
+	width := 0
+	for _, e := range examples {
+		if line, _, ok := strings.Cut(e, " # "); ok && len(line) < helpWidth*2/3 {
+			width = max(width, len(line))
+		}
+	}
+	for _, e := range examples {
+		if line, why, ok := strings.Cut(e, " # "); ok {
+			e = fmt.Sprintf("%-*s  # %s", width, line, why)
+		}
+		b.WriteString("  " + e + "\n")
+	}
 }
 
 // usage is the usage line.
@@ -125,7 +173,7 @@ func writeSettings(b *strings.Builder, title string, settings []*setting) {
 		} else {
 			left += strings.Repeat(" ", column-len(left))
 		}
-		rows = append(rows, left+s.explained()+"\n")
+		rows = append(rows, left+wrap(s.explained(), helpWidth-column, strings.Repeat(" ", column))+"\n")
 	}
 	if len(rows) > 0 {
 		b.WriteString("\n" + title + ":\n" + strings.Join(rows, ""))
@@ -140,7 +188,7 @@ func (s *setting) form() string {
 	case s.arg == "" && s.short != "":
 		return "-" + s.short + ", --" + s.name
 	case s.arg == "" && s.preset == "on":
-		return "--no-" + s.name
+		return "--[no-]" + s.name
 	case s.arg == "":
 		return "--" + s.name
 	}
@@ -152,7 +200,7 @@ func (s *setting) explained() string {
 	switch {
 	case s.secret:
 		return s.help + " (environment, or " + s.name + " in the file)"
-	case s.preset != "" && s.arg != "" && !strings.Contains(s.help, s.preset+":"):
+	case s.preset != "" && !strings.Contains(s.help, s.preset+":"):
 		return s.help + " (default " + s.preset + ")"
 	}
 	return s.help

@@ -51,6 +51,16 @@ func TestParseSpan(t *testing.T) {
 	}
 }
 
+func TestFormatSpanReadsBack(t *testing.T) {
+	for d, want := range map[time.Duration]string{time.Hour: "1h", 90 * time.Minute: "1h30m", 30 * time.Second: "30s",
+		10 * time.Minute: "10m", time.Hour + 10*time.Second: "1h0m10s"} {
+		got := formatSpan(d)
+		if back, err := parseSpan(got); got != want || err != nil || back != d {
+			t.Errorf("formatSpan(%v): got %q, read back %v, %v, want %q", d, got, back, err, want)
+		}
+	}
+}
+
 func TestNearest(t *testing.T) {
 	words := []string{"backup", "restore", "verify", "list", "show", "files"}
 	for in, want := range map[string]string{"bakcup": "backup", "restor": "restore", "lst": "list", "verfiy": "verify",

@@ -19,14 +19,44 @@ func openSink(place string, create bool) (sinks.Sink, error) {
 			hint: "is there a directory, or a mounted file system, to keep them in?"}
 	}
 	dir := strings.TrimPrefix(place, "file://")
-	if !create {
-		if info, err := os.Stat(dir); err != nil {
-			return nil, errorf("repository %s: %w", place, err)
-		} else if !info.IsDir() {
-			return nil, errorf("repository %s: %w: it is a file", place, catalog.ErrNotRepository)
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && create:
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, errorf("repository %s: %w: there is no such directory", place, catalog.ErrNotRepository)
+	case err != nil:
+		return nil, errorf("repository %s: %w", place, err)
+	case !info.IsDir():
+		return nil, errorf("repository %s: %w: it is a file", place, catalog.ErrNotRepository)
+	case create:
+		if err := checkEmpty(dir, place); err != nil {
+			return nil, err
 		}
 	}
 	return sinks.NewLocal(dir)
+}
+
+// checkEmpty refuses a directory that holds something but is no repository. It looks at the names on top only: the sink
+// would walk through all of what might be a root file system.
+func checkEmpty(dir, place string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return errorf("repository %s: %w", place, err)
+	}
+	other := ""
+	for _, e := range entries {
+		switch e.Name() {
+		case catalog.RepositoryObject:
+			return nil
+		case "lost+found":
+		default:
+			other = e.Name()
+		}
+	}
+	if other != "" && !strings.HasPrefix(other, ".mbwrap-") {
+		return errorf("%s: %w: it holds %q", place, catalog.ErrNotEmpty, other)
+	}
+	return nil
 }
 
 // openRepositories opens every repository that the flags name, for reading.

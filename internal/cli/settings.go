@@ -91,7 +91,7 @@ func bytesize(dst *int64, name, arg, help string) *setting {
 func span(dst *time.Duration, name, arg, help string) *setting {
 	preset := ""
 	if *dst != 0 {
-		preset = dst.String()
+		preset = formatSpan(*dst)
 	}
 	return bind(dst, name, parseSpan).described(arg, preset, help)
 }

@@ -76,3 +76,15 @@ func parseSpan(v string) (time.Duration, error) {
 	}
 	return time.Duration(days*24*float64(time.Hour)) + rest, nil
 }
+
+// formatSpan writes d without the units that are zero at its end, so that parseSpan reads it back.
+func formatSpan(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
