@@ -85,10 +85,8 @@ func (r *Report) verdict(tool string, acceptErrors bool) error {
 // lastLine is the message that tells most about a failure: one that is known, else the first error (the others tend to
 // follow from it), else the last thing that was said.
 func (r *Report) lastLine() string {
-	for _, line := range r.Tail {
-		if k := lookUp(line); k != nil && !k.minor {
-			return line
-		}
+	if r.known != "" {
+		return r.known
 	}
 	if len(r.Errors) > 0 {
 		return r.Errors[0]

@@ -67,12 +67,22 @@ func textLevel(text string) level {
 		bare = backticked.ReplaceAllString(text, "")
 	}
 	switch {
-	case alarms.MatchString(bare):
+	case mayAlarm(bare) && alarms.MatchString(bare):
 		return levelError
-	case warnings.MatchString(bare):
+	case (strings.Contains(bare, "arning: ") || strings.Contains(bare, "WARNING: ")) && warnings.MatchString(bare):
 		return levelWarning
 	}
 	return levelNote
+}
+
+// mayAlarm tells quickly that a message, which can be very long, has nothing that alarms could match.
+func mayAlarm(text string) bool {
+	for _, word := range []string{"rror", "ERROR", "FATAL", "Can't", "memory"} {
+		if strings.Contains(text, word) {
+			return true
+		}
+	}
+	return false
 }
 
 // fileOf returns the file that a message says is being sent, "" if it says no such thing. Names are as the tool prints

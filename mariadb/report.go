@@ -76,6 +76,8 @@ type Report struct {
 
 	Tail   []string // the last messages but those about single files
 	LogErr error    // why the log writer got no more, if it failed
+
+	known string // the message that Cause explains
 }
 
 const (
@@ -170,7 +172,7 @@ func (t *tracker) explain(text string) string {
 	}
 	cause, hint := k.explain(t.report.Tool)
 	if t.report.Cause == "" && !k.minor {
-		t.report.Cause, t.report.Hint = cause, hint
+		t.report.Cause, t.report.Hint, t.report.known = cause, hint, clip(text)
 	}
 	return hint
 }

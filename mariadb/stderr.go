@@ -5,6 +5,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"unicode"
 )
 
 const (
@@ -106,8 +107,8 @@ var glue = regexp.MustCompile(`\[\d\d\] (?:FATAL ERROR: )?\d{4}-\d\d-\d\d +\d{1,
 
 // split cuts a line into the messages glued together in it. Empty ones are left out.
 func split(line string) []string {
-	if routine(line) {
-		return []string{line}
+	if routine(line) || !strings.Contains(line, "[") {
+		return appendMessage(nil, line)
 	}
 	var all []string
 	start := 0
@@ -118,8 +119,10 @@ func split(line string) []string {
 	return appendMessage(all, line[start:])
 }
 
+// appendMessage adds msg without the white space and the bells around it, unless nothing is left.
 func appendMessage(all []string, msg string) []string {
-	if msg = strings.TrimSpace(msg); msg == "" {
+	msg = strings.TrimFunc(msg, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
+	if msg == "" {
 		return all
 	}
 	return append(all, msg)
