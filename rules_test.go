@@ -43,9 +43,9 @@ var arrows = []struct {
 	{"restore", []string{"catalog", "mariadb", "pipeline", "xbstream", "codec", "encrypt", "sinks"}},
 	{"tune", []string{"mariadb", "pipeline", "xbstream", "codec"}},
 	{"catalog", []string{"pipeline", "xbstream", "codec", "encrypt", "sinks"}},
+	{"internal/gendata", []string{"mariadb", "xbstream"}}, // mariadb in its tests only
 	{"mariadb", []string{"xbstream"}},
 	{"pipeline", []string{"xbstream", "codec", "encrypt"}},
-	{"internal/gendata", []string{"xbstream"}},
 	{"internal/progress", nil},
 	{"internal/config", nil},
 	{"internal/testenv", nil},
