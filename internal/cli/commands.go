@@ -4,11 +4,13 @@ package cli
 func commands(env *Env) []*command {
 	all := []*command{
 		newBackup(env),
+		newRestore(env),
 		newVerify(env),
 		newList(env),
 		newShow(env),
 		newFiles(env),
 		newCat(env),
+		newExtract(env),
 		newHowto(env),
 		newVersion(env),
 		newCompletion(env),

@@ -14,6 +14,7 @@ import (
 	"github.com/mbwrap/mbwrap/internal/config"
 	"github.com/mbwrap/mbwrap/mariadb"
 	"github.com/mbwrap/mbwrap/pipeline"
+	"github.com/mbwrap/mbwrap/restore"
 	"github.com/mbwrap/mbwrap/sinks"
 	"github.com/mbwrap/mbwrap/xbstream"
 )
@@ -106,6 +107,15 @@ var rules = []rule{
 	{as[*catalog.RepositoryError], exitSink, ""},
 	{as[*mariadb.ToolError], exitSource, "can a backup succeed here? try: mbwrap check"},
 	{as[*mariadb.SuspectError], exitSource, "what did it say? try: mbwrap backup -v"},
+	{as[*restore.NotEmptyError], exitUsage, "is this the right directory? move what is in it away first"},
+	{as[*restore.UnfinishedError], exitUsage, "is that restore still wanted? then go on with it; else remove its directory"},
+	{as[*restore.LockedError], exitLocked, "is the other restore alive? try: pgrep -a mbwrap"},
+	{as[*restore.SpaceError], exitSink, "is there a larger file system? try: df -h"},
+	{as[*restore.VersionError], exitUsage, "is a newer mariadb-backup installed elsewhere? name it with --tool PATH"},
+	{as[*restore.FormatError], exitStream, "is this a backup, and a whole one?"},
+	{is(restore.ErrNothing), exitNoBackup, "what is in it? try: mbwrap files BACKUP"},
+	{is(restore.ErrIncremental), exitUsage, ""},
+	{is(restore.ErrMismatch), exitStream, "how much of it is damaged? try: mbwrap verify"},
 	{is(backup.ErrShrunk), exitStream, "was data deleted? then run once without --fail-on-shrink"},
 	{is(backup.ErrPosition), exitStream, "is this really a backup of a server? try: --expect any with --to"},
 	{is(xbstream.ErrEmpty), exitStream, "did the source write anything? run it alone and look"},

@@ -140,7 +140,8 @@ func (f *fake) backup() int {
 	} else {
 		f.print(f.tail, "[00] FATAL ERROR: 2026-11-30 18:01:03 something went wrong\n")
 	}
-	if f.hangEnd && f.hang() {
+	if f.hangEnd {
+		f.hang()
 		return 1
 	}
 	return f.exit
@@ -168,22 +169,34 @@ func (f *fake) send() bool {
 	if f.killAt >= 0 {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
-	return f.hangAt < 0 || !f.hang()
+	if f.hangAt >= 0 {
+		f.hang()
+		return false
+	}
+	return true
 }
 
-// hang waits for a signal; it gives up after two minutes, so that a test that went wrong leaves nothing behind.
-func (f *fake) hang() bool {
+// hang waits for a signal. It gives up when its parent is gone, and after two minutes, so that a test that kills or goes
+// wrong leaves nothing behind.
+func (f *fake) hang() {
+	parent := os.Getppid()
 	if f.readyFile != "" {
 		_ = os.WriteFile(f.readyFile, nil, 0o600)
 	}
-	select {
-	case s := <-f.got:
-		if f.signalFile != "" {
-			_ = os.WriteFile(f.signalFile, []byte(s.String()+"\n"), 0o600)
+	look := time.NewTicker(50 * time.Millisecond)
+	defer look.Stop()
+	end := time.After(2 * time.Minute)
+	for os.Getppid() == parent {
+		select {
+		case s := <-f.got:
+			if f.signalFile != "" {
+				_ = os.WriteFile(f.signalFile, []byte(s.String()+"\n"), 0o600)
+			}
+			return
+		case <-end:
+			return
+		case <-look.C:
 		}
-		return true
-	case <-time.After(2 * time.Minute):
-		return true
 	}
 }
 

@@ -53,6 +53,7 @@ const patience = 30 * time.Second
 //	cut FILE SIZE                  truncate; a negative size is what goes from the end
 //	size FILE BYTES                want a file of that size
 //	mode FILE OCTAL                want these permissions
+//	mkstream FILE [NAME=NUMBER…]   make a backup's stream; see scriptMkstream
 //
 // the variables $fakebackup and $mbwrap, which are the absolute paths of these programs, and the conditions [tool:NAME]
 // (an outside program is there, and must be if MBWRAP_REQUIRE says so) and [root].
@@ -73,6 +74,7 @@ func TestScripts(t *testing.T) {
 			"cut":      scriptCut,
 			"size":     scriptSize,
 			"mode":     scriptMode,
+			"mkstream": scriptMkstream,
 		},
 	})
 }
@@ -111,7 +113,7 @@ func scriptCondition(cond string) (bool, error) {
 	return false, nil
 }
 
-// arguments checks the number of arguments of a script command.
+// scriptArgs checks the number of arguments of a script command.
 func scriptArgs(ts *testscript.TestScript, neg bool, args []string, least int, usage string) {
 	if neg || len(args) < least {
 		ts.Fatalf("usage: %s", usage)

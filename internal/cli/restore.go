@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/mbwrap/mbwrap/catalog"
+	"github.com/mbwrap/mbwrap/internal/progress"
+	"github.com/mbwrap/mbwrap/mariadb"
+	"github.com/mbwrap/mbwrap/pipeline"
+	"github.com/mbwrap/mbwrap/restore"
+)
+
+type restoreOptions struct {
+	common
+	Target    string
+	Prepare   bool
+	UseMemory int64
+	Owner     string
+	Jobs      int
+	Tool      string
+	SkipSpace bool
+}
+
+func newRestore(env *Env) *command {
+	o := &restoreOptions{Prepare: true}
+	return &command{
+		name: "restore", summary: "make a data directory out of a backup", args: "[BACKUP]", most: 1,
+		about: "Restores a backup into a directory that a server starts on: decodes and extracts on all cores, prepares " +
+			"with mariadb-backup and hands the files to their owner. BACKUP is an ID, the beginning of one, latest (the " +
+			"default), or the path of a plain stream, compressed or not (- for standard input).\n\n" +
+			"The target must be absent, or empty but for lost+found. All work is done in mbwrap-restore.unfinished inside " +
+			"of it until everything is complete, so that no server can be started on half a restore. Interrupted? Run the " +
+			"same command again: what is complete and checked is kept.",
+		examples: []string{
+			"mbwrap restore --repo /backups --target-dir /var/lib/mysql",
+			"mbwrap restore --repo /backups 20261130T1801 --target-dir /srv/restore --use-memory 8GiB",
+			"mbwrap restore /backups/full.xbs.zst --target-dir /srv/restore",
+		},
+		exits: []int{exitWarnings, exitSource, exitStream, exitSink, exitNoBackup, exitLocked},
+		settings: []*setting{
+			text(&o.Target, "target-dir", "DIR", "the data directory to make"),
+			toggle(&o.Prepare, "prepare", "prepare the files with mariadb-backup"),
+			bytesize(&o.UseMemory, "use-memory", "SIZE", "memory for the prepare (default: from what is free)"),
+			text(&o.Owner, "owner", "USER:GROUP", "who gets the files (default: the target's owner, else mysql)"),
+			number(&o.Jobs, "jobs", "N", "decoding workers (default: one a core)"),
+			text(&o.Tool, "tool", "PATH", "the mariadb-backup to prepare with"),
+			toggle(&o.SkipSpace, "skip-space-check", "do not compare the backup's size with the free space first"),
+		},
+		common: &o.common, places: true,
+		run: func(ctx context.Context, in input) error { return runRestore(ctx, o, env, in.arg(0)) },
+	}
+}
+
+func runRestore(ctx context.Context, o *restoreOptions, env *Env, ref string) error {
+	if o.Target == "" {
+		return usagef("restore needs --target-dir: where is the data directory to be made?")
+	}
+	if ref == "" {
+		ref = catalog.Latest
+	}
+	meter := new(pipeline.Meter)
+	options := restore.Options{
+		Target: o.Target, NoPrepare: !o.Prepare, Tool: o.Tool, UseMemory: o.UseMemory, Owner: o.Owner, Jobs: o.Jobs,
+		SkipSpace: o.SkipSpace, Version: programVersion(), Meter: meter,
+		OnTool: func(e mariadb.Event) {
+			if e.Text != "" {
+				env.detailf("mariadb-backup: %s", e.Text)
+			}
+		},
+	}
+	title, err := o.source(ctx, env, ref, &options)
+	if err != nil {
+		return err
+	}
+	if options.Stream != nil {
+		defer options.Stream.Interrupt()
+	}
+	reporter, end := env.watch(title, 0, meter)
+	defer end()
+	options.OnTotal = reporter.SetTotal
+	options.OnPhase = func(p restore.Phase) { reporter.SetPhase(string(p)) }
+	result, err := restore.Run(ctx, options)
+	end()
+	if err != nil {
+		return err
+	}
+	return tellRestored(env, &o.common, &result)
+}
+
+// source finds what to restore.
+func (o *restoreOptions) source(ctx context.Context, env *Env, ref string, options *restore.Options) (string, error) {
+	if isFile(ref) {
+		stream, err := openStream(env, ref)
+		options.Stream = stream
+		return "restore", err
+	}
+	b, err := findUsable(ctx, env, &o.common, ref)
+	if err != nil {
+		return "", err
+	}
+	if b.State == catalog.Bad {
+		env.warnf("%s is bad: its last verification found damage", b.ID)
+	}
+	options.Backup = b
+	return "restore " + b.ID, nil
+}
+
+// openStream opens a plain stream: a file, or "-" for standard input.
+func openStream(env *Env, ref string) (*restore.Stream, error) {
+	f, err := openFile(env, ref)
+	if err != nil {
+		return nil, err
+	}
+	stop := func() {
+		f.SetReadDeadline(time.Unix(1, 0)) // a file that knows no deadlines does not block either
+		if ref != "-" {
+			f.Close() // opened for reading only
+		}
+	}
+	s := &restore.Stream{Reader: f, Name: ref, Interrupt: stop}
+	if ref == "-" {
+		s.Name = "standard input"
+		return s, nil
+	}
+	if s.Identity, err = identity(f, ref); err != nil {
+		stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// identity tells the same file in a later run.
+func identity(f *os.File, ref string) (string, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	if info.IsDir() {
+		return "", usagef("%s is a directory: for a repository give --repo", ref)
+	}
+	path, err := filepath.Abs(ref)
+	return fmt.Sprintf("%s %d %d", path, info.Size(), info.ModTime().UnixNano()), err
+}
+
+// restoredJSON is what --json prints.
+type restoredJSON struct {
+	Target   string   `json:"target"`
+	Files    int64    `json:"files"`
+	Bytes    int64    `json:"bytes"`
+	Kept     int64    `json:"kept_files"`
+	Prepared bool     `json:"prepared"`
+	Owner    string   `json:"owner"`
+	Extract  float64  `json:"extract_seconds"`
+	Prepare  float64  `json:"prepare_seconds"`
+	HandOver float64  `json:"hand_over_seconds"`
+	Warnings []string `json:"warnings"`
+	Next     []string `json:"next"`
+}
+
+// tellRestored writes the summary and what to do next. On a terminal, with -v, or as JSON: cron gets the warnings only.
+func tellRestored(env *Env, c *common, r *restore.Result) error {
+	for _, w := range r.Warnings {
+		env.warnf("%s", printable(w))
+	}
+	if c.JSON {
+		j := restoredJSON{
+			r.Target, r.Files, r.Bytes, r.Kept, r.Prepared, r.Owner, r.Extract.Seconds(), r.Prepare.Seconds(),
+			r.HandOver.Seconds(), append([]string{}, r.Warnings...), append([]string{}, r.Next...),
+		}
+		if err := writeJSON(env.Stdout, j); err != nil {
+			return err
+		}
+	} else {
+		tellNext(env, r)
+	}
+	if len(r.Warnings) > 0 {
+		return reported(errWarnings)
+	}
+	return nil
+}
+
+func tellNext(env *Env, r *restore.Result) {
+	env.notef("%s: %d files, %s", r.Target, r.Files, progress.Size(r.Bytes))
+	if r.Kept > 0 {
+		env.notef("%d files were kept from the interrupted run", r.Kept)
+	}
+	times := []string{fmt.Sprintf("extracted in %s (%s)", progress.Duration(r.Extract), progress.Rate(r.Bytes, r.Extract))}
+	if r.Prepared {
+		times = append(times, "prepared in "+progress.Duration(r.Prepare))
+	}
+	times = append(times, "handed over in "+progress.Duration(r.HandOver))
+	env.notef("%s", strings.Join(times, ", "))
+	for i, step := range r.Next {
+		if i == 0 {
+			env.notef("next:")
+		}
+		env.notef("  %d. %s", i+1, printable(step))
+	}
+}
