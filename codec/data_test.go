@@ -3,6 +3,7 @@ package codec
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"testing"
 )
 
@@ -104,4 +105,11 @@ func compress(t testing.TB, c *Codec, level int, data []byte) []byte {
 		t.Fatal(err)
 	}
 	return frame
+}
+
+func writeFile(t testing.TB, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
