@@ -184,28 +184,10 @@ func scriptLaunch(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
-// scriptEnviron rebuilds the script's environment: the module keeps it to itself, but shows it to a program.
+// scriptEnviron returns the script's environment: the module keeps it to itself, but shows it to a program.
 func scriptEnviron(ts *testscript.TestScript) []string {
-	var env []string
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "WORK", "GORACE"} {
-		env = append(env, name+"="+ts.Getenv(name))
-	}
-	for _, prefix := range []string{"MBWRAP_", "FAKE_", "SCRIPT_"} {
-		env = append(env, scriptVariables(ts, prefix)...)
-	}
-	return env
-}
-
-// scriptVariables returns the script's variables that start with prefix, as the program env prints them.
-func scriptVariables(ts *testscript.TestScript, prefix string) []string {
-	ts.Check(ts.Exec("env"))
-	var found []string
-	for line := range strings.Lines(ts.ReadFile("stdout")) {
-		if strings.HasPrefix(line, prefix) {
-			found = append(found, strings.TrimRight(line, "\n"))
-		}
-	}
-	return found
+	ts.Check(ts.Exec("env", "-0"))
+	return strings.Split(strings.TrimRight(ts.ReadFile("stdout"), "\x00"), "\x00")
 }
 
 func scriptSignal(ts *testscript.TestScript, neg bool, args []string) {
