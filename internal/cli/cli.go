@@ -48,7 +48,7 @@ type run struct {
 // do takes the command line apart and runs the command.
 func (r *run) do(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == completeCommand {
-		return complete(ctx, r.commands, args[1:], r.env)
+		return completer{r.commands, r.env}.complete(ctx, args[1:])
 	}
 	request, err := arrange(r.commands, args)
 	if request != nil {

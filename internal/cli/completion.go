@@ -76,18 +76,24 @@ end
 complete -c mbwrap -f -a '(__mbwrap_complete)'
 `
 
+// completer finds out what a word can be.
+type completer struct {
+	commands []*command
+	env      *Env
+}
+
 // complete prints what the last of words can be, one a line; nothing where a file name is wanted.
-func complete(ctx context.Context, commands []*command, words []string, env *Env) error {
+func (c completer) complete(ctx context.Context, words []string) error {
 	words, split := joinEquals(words)
 	if len(words) == 0 {
 		words = []string{""}
 	}
 	last := len(words) - 1
-	for _, c := range candidates(ctx, commands, words[:last], words[last], env) {
+	for _, found := range c.candidates(ctx, words[:last], words[last]) {
 		if split { // the shell replaces what stands after the "=" only
-			_, c, _ = strings.Cut(c, "=")
+			_, found, _ = strings.Cut(found, "=")
 		}
-		if _, err := fmt.Fprintln(env.Stdout, c); err != nil {
+		if _, err := fmt.Fprintln(c.env.Stdout, found); err != nil {
 			return err
 		}
 	}
@@ -111,21 +117,17 @@ func joinEquals(words []string) (joined []string, split bool) {
 }
 
 // candidates lists what word can be after before.
-func candidates(ctx context.Context, commands []*command, before []string, word string, env *Env) []string {
+func (c completer) candidates(ctx context.Context, before []string, word string) []string {
 	if slices.Contains(before, "--") {
 		return nil
 	}
-	at := findCommand(commands, before)
 	request := &request{}
-	if at >= 0 {
-		request.cmd = lookup(commands, before[at])
+	if at := findCommand(c.commands, before); at >= 0 {
+		request.cmd = lookup(c.commands, before[at])
 	}
-	known := request.known(commands)
-	if len(before) > 0 {
-		if s, _ := find(known, strings.TrimLeft(before[len(before)-1], "-")); s != nil && s.arg != "" &&
-			isFlag(before[len(before)-1]) && !strings.Contains(before[len(before)-1], "=") {
-			return startingWith(word, s.choice)
-		}
+	known := request.known(c.commands)
+	if s := awaiting(known, before); s != nil {
+		return startingWith(word, s.choice)
 	}
 	if name, value, ok := strings.Cut(word, "="); ok && isFlag(word) {
 		s, _ := find(known, strings.TrimLeft(name, "-"))
@@ -137,27 +139,39 @@ func candidates(ctx context.Context, commands []*command, before []string, word 
 	if strings.HasPrefix(word, "-") {
 		return startingWith(word, forms(known))
 	}
-	return arguments(ctx, request.cmd, commands, input{args: []string{word}}, env)
+	return startingWith(word, c.arguments(ctx, request.cmd, word))
+}
+
+// awaiting returns the setting whose value is to follow words, or nil.
+func awaiting(known []*setting, words []string) *setting {
+	if len(words) == 0 {
+		return nil
+	}
+	last := words[len(words)-1]
+	s, _ := find(known, strings.TrimLeft(last, "-"))
+	if s == nil || s.arg == "" || !isFlag(last) {
+		return nil
+	}
+	return s
 }
 
 // arguments lists what an argument of cmd can be, or the commands when there is none.
-func arguments(ctx context.Context, cmd *command, commands []*command, in input, env *Env) []string {
-	word := in.arg(0)
+func (c completer) arguments(ctx context.Context, cmd *command, word string) []string {
 	switch {
 	case cmd == nil || cmd.name == "help":
 		var names []string
-		for _, c := range commands {
-			if !c.hidden || cmd == nil && c.name == "help" {
-				names = append(names, c.name)
+		for _, other := range c.commands {
+			if !other.hidden || cmd == nil {
+				names = append(names, other.name)
 			}
 		}
-		return startingWith(word, names)
+		return names
 	case cmd.name == "completion":
-		return startingWith(word, []string{"bash", "zsh", "fish"})
-	case cmd.complete == nil || settle(cmd, commands, env) != nil:
+		return []string{"bash", "zsh", "fish"}
+	case cmd.complete == nil || settle(cmd, c.commands, c.env) != nil:
 		return nil
 	}
-	return startingWith(word, cmd.complete(ctx, word))
+	return cmd.complete(ctx, word)
 }
 
 // forms are the flags as they are written.

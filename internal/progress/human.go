@@ -72,15 +72,15 @@ func Duration(d time.Duration) string {
 	case d < 59950*time.Millisecond:
 		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
 	case d < time.Hour-time.Second/2:
-		return pair(d, time.Second, 60, "m", "s")
+		return pair(d, time.Second, "%dm%02ds", 60)
 	case d < 24*time.Hour-time.Minute/2:
-		return pair(d, time.Minute, 60, "h", "m")
+		return pair(d, time.Minute, "%dh%02dm", 60)
 	}
-	return pair(d, time.Hour, 24, "d", "h")
+	return pair(d, time.Hour, "%dd%02dh", 24)
 }
 
 // pair writes d, rounded to whole small units, as large and small units; base small units make a large one.
-func pair(d, small time.Duration, base int64, large, least string) string {
+func pair(d, small time.Duration, format string, base int64) string {
 	n := int64(d.Round(small) / small)
-	return fmt.Sprintf("%d%s%02d%s", n/base, large, n%base, least)
+	return fmt.Sprintf(format, n/base, n%base)
 }
