@@ -1,6 +1,7 @@
 package gendata
 
 import (
+	"encoding/binary"
 	"strconv"
 	"time"
 )
@@ -20,13 +21,21 @@ type row struct {
 	buf []byte
 	r   random
 	w   *words
+	// binary makes fields as they stand in a page, without separators, instead of as text
+	binary bool
 }
 
 func (e *row) sep() {
-	e.buf = append(e.buf, '\t')
+	if !e.binary {
+		e.buf = append(e.buf, '\t')
+	}
 }
 
 func (e *row) int(v int) {
+	if e.binary {
+		e.buf = binary.BigEndian.AppendUint32(e.buf, uint32(v)^1<<31)
+		return
+	}
 	e.buf = strconv.AppendInt(e.buf, int64(v), 10)
 	e.sep()
 }
@@ -38,6 +47,10 @@ func (e *row) str(s string) {
 
 // cents adds an amount of money with two decimal places.
 func (e *row) cents(v int) {
+	if e.binary {
+		e.int(v)
+		return
+	}
 	e.buf = strconv.AppendInt(e.buf, int64(v/100), 10)
 	e.buf = append(e.buf, '.')
 	e.buf = appendDigits(e.buf, uint64(v%100), 2)
@@ -74,11 +87,19 @@ func (e *row) moment(i, n int) {
 	const years = 2 * 365 * 24 * 3600
 	second := int(int64(years) * int64(i) / int64(n))
 	at := opening().Add(time.Duration(second+e.r.below(600)) * time.Second)
+	if e.binary {
+		e.int(int(at.Unix()))
+		return
+	}
 	e.buf = at.AppendFormat(e.buf, time.DateTime)
 	e.sep()
 }
 
-func (e *row) null() { e.str(`\N`) }
+func (e *row) null() {
+	if !e.binary {
+		e.str(`\N`)
+	}
+}
 
 // address adds street, city, state and zip code.
 func (e *row) address() {
@@ -103,5 +124,7 @@ func (e *row) product() {
 func (t *table) appendRow(e *row, seed uint64, i int) {
 	e.r = newRandom(seed, t.name, i)
 	t.row(e, i)
-	e.buf[len(e.buf)-1] = '\n'
+	if !e.binary {
+		e.buf[len(e.buf)-1] = '\n' // in place of the last tab
+	}
 }
