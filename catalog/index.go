@@ -244,7 +244,7 @@ func (ix *Index) checkChunks() error {
 		}
 		v := &ix.versions[c.File]
 		v.Chunks++
-		if c.Type != xbstream.TypeSeek { // a seek alone makes no file longer
+		if c.Type == xbstream.TypePayload || c.Type == xbstream.TypeSparse { // a seek alone makes no file longer
 			v.Size = max(v.Size, w.files[c.File].position)
 		}
 	}

@@ -61,6 +61,9 @@ func (b *IndexBuilder) Block(block pipeline.Block) {
 
 // Chunk records a chunk.
 func (b *IndexBuilder) Chunk(c *xbstream.Chunk) error {
+	if c.File > b.files {
+		return fmt.Errorf("index: internal error: file version %d after %d", c.File, b.files-1)
+	}
 	b.chunks = appendGap(b.chunks, c.Start-b.position)
 	b.position = c.Data + c.Size
 	if c.File >= b.files {

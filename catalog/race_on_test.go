@@ -1,0 +1,6 @@
+//go:build race
+
+package catalog
+
+// raceDetector tells that everything is slow.
+const raceDetector = true
