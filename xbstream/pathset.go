@@ -6,9 +6,6 @@ import (
 	"strings"
 )
 
-// mergeAt is how many paths may be added behind the sorted list of a pathSet before they are merged into it.
-const mergeAt = 256
-
 // A pathSet is a set of paths, as small as a map of strings can be. For removal by prefix it keeps a sorted list, made when
 // first needed, so that dropping thousands of partitioned tables among hundreds of thousands of files stays fast.
 type pathSet struct {
@@ -17,6 +14,14 @@ type pathSet struct {
 	sorted []string // ascending; may hold paths that are gone
 	recent []string // added since sorted was made; may hold paths that are gone
 }
+
+const (
+	// mergeAt and mergePart say when recent is merged into sorted: when it has more than mergeAt paths and a mergePart-th
+	// of those in sorted. Until then it is searched from end to end.
+	mergeAt, mergePart = 256, 64
+	// cutAt is the number of neighbours in sorted at which cutting them out pays more than passing over them next time.
+	cutAt = 64
+)
 
 func newPathSet() *pathSet { return &pathSet{has: make(map[string]struct{})} }
 
@@ -34,16 +39,17 @@ func (s *pathSet) remove(path string) bool {
 	return len(s.has) < n
 }
 
-// removePrefix removes every path that starts with prefix and returns how many there were.
-func (s *pathSet) removePrefix(prefix string) int {
+// removePrefix removes every path that starts with prefix.
+func (s *pathSet) removePrefix(prefix string) {
 	s.list()
-	before := len(s.has)
 	i, _ := slices.BinarySearch(s.sorted, prefix)
 	j := i
 	for ; j < len(s.sorted) && strings.HasPrefix(s.sorted[j], prefix); j++ {
 		delete(s.has, s.sorted[j])
 	}
-	s.sorted = slices.Delete(s.sorted, i, j)
+	if j-i >= cutAt {
+		s.sorted = slices.Delete(s.sorted, i, j)
+	}
 	s.recent = slices.DeleteFunc(s.recent, func(path string) bool {
 		if !strings.HasPrefix(path, prefix) {
 			return false
@@ -51,19 +57,29 @@ func (s *pathSet) removePrefix(prefix string) int {
 		delete(s.has, path)
 		return true
 	})
-	return before - len(s.has)
 }
 
-// list brings the sorted list up to date if it is missing or far behind.
+// list makes the sorted list, or merges what was added since.
 func (s *pathSet) list() {
-	if s.listed && len(s.recent) <= mergeAt {
+	if !s.listed {
+		s.sorted, s.listed = slices.Sorted(maps.Keys(s.has)), true
 		return
 	}
-	if !s.listed {
-		s.sorted = slices.AppendSeq(make([]string, 0, len(s.has)), maps.Keys(s.has))
+	if len(s.recent) <= mergeAt+len(s.sorted)/mergePart {
+		return
 	}
-	s.sorted = append(s.sorted, s.recent...)
-	slices.Sort(s.sorted)
-	s.sorted = slices.Compact(s.sorted)
-	s.recent, s.listed = s.recent[:0], true
+	slices.Sort(s.recent)
+	merged := make([]string, 0, len(s.has))
+	for a, b := s.sorted, s.recent; len(a)+len(b) > 0; {
+		from := &a
+		if len(a) == 0 || len(b) > 0 && b[0] < a[0] {
+			from = &b
+		}
+		path := (*from)[0]
+		*from = (*from)[1:]
+		if _, ok := s.has[path]; ok && (len(merged) == 0 || merged[len(merged)-1] != path) {
+			merged = append(merged, path)
+		}
+	}
+	s.sorted, s.recent = merged, s.recent[:0]
 }
