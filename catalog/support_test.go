@@ -177,6 +177,11 @@ func cut(size int64, seed uint64) []pipeline.Block {
 	return blocks
 }
 
+// cutOne is a stream in one block.
+func cutOne(size int64) pipeline.Block {
+	return pipeline.Block{RawSize: size, Volume: 1, StoredSize: size}
+}
+
 // mariadbStream has every chunk type that MariaDB sends.
 func mariadbStream(t testing.TB) []byte {
 	m := newMaker(t)
@@ -209,6 +214,16 @@ func mariadbStream(t testing.TB) []byte {
 		t.Fatal(err)
 	}
 	m.ignorable() // nothing recorded follows it
+	return m.data.Bytes()
+}
+
+// longStream is a stream of several blocks.
+func longStream(t testing.TB) []byte {
+	m := newMaker(t)
+	for i := range 10 {
+		m.file(fmt.Sprintf("db/t%d.ibd", i), 1000+i)
+	}
+	m.file("xtrabackup_info", 20)
 	return m.data.Bytes()
 }
 
