@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mbwrap/mbwrap/catalog"
+	"github.com/mbwrap/mbwrap/sinks"
 )
 
 // hashPiece is how much of an object is read at a time, in bytes.
@@ -56,7 +57,7 @@ func (c *checker) hash(ctx context.Context, want catalog.Object) error {
 		c.problem(whole(want.Name, fmt.Sprintf("it has %d bytes, the manifest says %d", object.Size(), want.Size)))
 		return nil
 	}
-	sum, n, err := c.sum(ctx, reader(object, object.Size()))
+	sum, n, err := c.sum(ctx, object)
 	if err != nil {
 		return c.unreadable(ctx, want.Name, err)
 	}
@@ -72,10 +73,11 @@ func (c *checker) hash(ctx context.Context, want catalog.Object) error {
 	return nil
 }
 
-// sum returns the SHA-256 of r in hex and its length.
-func (c *checker) sum(ctx context.Context, r io.Reader) (string, int64, error) {
+// sum returns the SHA-256 of an object in hex, and how many bytes it really had.
+func (c *checker) sum(ctx context.Context, object sinks.Object) (string, int64, error) {
 	h := sha256.New()
-	buffer := make([]byte, hashPiece)
+	r := reader(object, object.Size())
+	buffer := make([]byte, min(hashPiece, object.Size()+1))
 	var total int64
 	for {
 		if ctx.Err() != nil {
