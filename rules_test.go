@@ -38,6 +38,7 @@ var arrows = []struct {
 		"catalog", "mariadb", "pipeline", "xbstream", "codec", "encrypt", "sinks"}},
 	{"internal/demo", []string{"internal/gendata", "mariadb"}},
 	{"internal/bench", []string{"internal/gendata", "mariadb", "xbstream"}},
+	{"internal/e2e", []string{"catalog", "mariadb", "xbstream", "codec", "sinks", "internal/gendata"}}, // tests only
 	{"internal/backup", []string{"catalog", "mariadb", "pipeline", "xbstream", "codec", "encrypt", "sinks"}},
 	{"verify", []string{"restore", "catalog", "mariadb", "pipeline", "xbstream", "codec", "encrypt", "sinks"}},
 	{"restore", []string{"catalog", "mariadb", "pipeline", "xbstream", "codec", "encrypt", "sinks"}},
@@ -75,7 +76,8 @@ var homes = []struct {
 	{"golang.org/x/term", []string{"internal/cli", "internal/progress", "internal/demo"}},
 	{"golang.org/x/sync", []string{"pipeline", "catalog", "restore", "verify", "tune", "mariadb", "sinks", "internal/backup"}},
 	{"golang.org/x/sys", []string{"sinks", "mariadb", "restore", "verify", "catalog", "internal/cli", "internal/backup",
-		"internal/progress", "internal/bench"}},
+		"internal/progress", "internal/bench", "internal/e2e"}},
+	{"golang.org/x/time", []string{"internal/backup"}},
 }
 
 // testHomes are modules that tests of every room may use.

@@ -103,18 +103,18 @@ func (h *hookFlags) call(ctx context.Context, env *Env, o outcome) []error {
 func callOne(ctx context.Context, env *Env, target string, o outcome) error {
 	ctx, cancel := context.WithTimeout(ctx, hookTimeout)
 	defer cancel()
+	if u, err := url.Parse(target); err == nil && (u.Scheme == "http" || u.Scheme == "https") {
+		return post(ctx, u, o)
+	}
+	return shell(ctx, env, target, o)
+}
+
+// post sends the outcome to a URL. Errors name its host only: such URLs are often secrets.
+func post(ctx context.Context, u *url.URL, o outcome) error {
 	body, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
-	if u, err := url.Parse(target); err == nil && (u.Scheme == "http" || u.Scheme == "https") {
-		return post(ctx, u, body)
-	}
-	return shell(ctx, env, target, o, body)
-}
-
-// post sends the outcome to a URL. Errors name its host only: such URLs are often secrets.
-func post(ctx context.Context, u *url.URL, body []byte) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("call the hook at %s: not a usable address", u.Host)
@@ -136,7 +136,11 @@ func post(ctx context.Context, u *url.URL, body []byte) error {
 }
 
 // shell runs a command. What it says is shown only if it fails.
-func shell(ctx context.Context, env *Env, command string, o outcome, body []byte) error {
+func shell(ctx context.Context, env *Env, command string, o outcome) error {
+	body, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
 	cmd.Env = append(withoutSecrets(env.Environ),
 		"MBWRAP_RESULT="+o.Result, "MBWRAP_EXIT="+strconv.Itoa(o.Exit), "MBWRAP_ID="+o.ID,

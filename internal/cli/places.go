@@ -86,9 +86,16 @@ func findBackup(ctx context.Context, env *Env, c *common, ref string) (*catalog.
 	if err != nil {
 		return nil, err
 	}
+	server := c.Server
+	host := ""
+	if server == "" {
+		if host, err = c.serverName(env); err != nil {
+			return nil, err
+		}
+	}
 	var none error
 	for _, r := range repositories {
-		b, err := findIn(ctx, env, c, r, ref)
+		b, err := findIn(ctx, r, ref, preference{server, host})
 		if err == nil || !errors.Is(err, catalog.ErrNoBackup) {
 			return b, err
 		}
@@ -97,16 +104,15 @@ func findBackup(ctx context.Context, env *Env, c *common, ref string) (*catalog.
 	return nil, none
 }
 
-func findIn(ctx context.Context, env *Env, c *common, r *catalog.Repository, ref string) (*catalog.Backup, error) {
-	if c.Server != "" {
-		return r.Find(ctx, c.Server, ref)
+// preference says whose backups are meant: those of server only, or, if that is "", those of host before all others.
+type preference struct{ server, host string }
+
+func findIn(ctx context.Context, r *catalog.Repository, ref string, p preference) (*catalog.Backup, error) {
+	if p.server != "" {
+		return r.Find(ctx, p.server, ref)
 	}
-	host, err := c.serverName(env)
-	if err != nil {
-		return nil, err
-	}
-	if catalog.CheckServer(host) == nil {
-		b, err := r.Find(ctx, host, ref)
+	if catalog.CheckServer(p.host) == nil {
+		b, err := r.Find(ctx, p.host, ref)
 		if err == nil || !errors.Is(err, catalog.ErrNoBackup) {
 			return b, err
 		}
