@@ -21,7 +21,7 @@ const (
 	// defaultGrace is the time between SIGINT and SIGKILL.
 	defaultGrace = 10 * time.Second
 	// lingerDelay is how long an output may stay open, and silent, after the tool has ended: something else holds it.
-	lingerDelay = 5 * time.Second
+	lingerDelay = 2 * time.Second
 )
 
 // Process is a run of the tool, and an io.Reader of its stream. Read belongs to one goroutine; Stop and Report may be
