@@ -3,6 +3,7 @@ package cli
 // commands makes every command, in the order help shows them.
 func commands(env *Env) []*command {
 	all := []*command{
+		newCheck(env),
 		newBackup(env),
 		newRestore(env),
 		newVerify(env),

@@ -92,6 +92,7 @@ var rules = []rule{
 	{is(errNoBackup), exitNoBackup, "which backups are there? try: mbwrap list"},
 	{is(errTimeout), exitTimeout, ""},
 	{is(context.DeadlineExceeded), exitTimeout, ""},
+	{is(errNoSpace), exitSink, "is the disk full? try: df -h"},
 	{is(errSource), exitSource, "can a backup succeed here? try: mbwrap check"},
 	{is(errWarnings), exitWarnings, ""},
 

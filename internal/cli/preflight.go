@@ -1,8 +1,103 @@
 package cli
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
 
-// look looks at the server before the run and returns the raw bytes to expect, 0 if unknown.
+	"github.com/mbwrap/mbwrap/catalog"
+	"github.com/mbwrap/mbwrap/internal/progress"
+	"github.com/mbwrap/mbwrap/mariadb"
+)
+
+// errNoSpace is wrapped when a backup would not fit; it counts as a failure of the sink.
+var errNoSpace = errors.New("not enough free space")
+
+// look looks at the server and the repositories before the run, and refuses one that can't succeed. It returns the raw
+// bytes to expect, 0 if unknown.
 func (r *backupRun) look(ctx context.Context) (int64, error) {
-	return 0, nil
+	total, err := r.lookBack(ctx)
+	if err != nil || r.SkipCheck || r.Stdin {
+		return total, err
+	}
+	connect, err := r.connect()
+	if err != nil {
+		return 0, err
+	}
+	findings, err := mariadb.Check(ctx, mariadb.CheckOptions{ConnectOptions: connect, Tool: r.Tool, Args: r.rest})
+	if err != nil {
+		return 0, err
+	}
+	for _, f := range findings {
+		switch f.Level {
+		case mariadb.LevelFail:
+			return 0, unfit(f)
+		case mariadb.LevelWarn:
+			r.env.detailf("check: %s: %s", f.What, f.Detail)
+		}
+	}
+	if size := r.dataSize(ctx, connect); size > 0 {
+		total = size
+	}
+	return total, nil
+}
+
+// unfit turns a finding into the error of the run.
+func unfit(f mariadb.Finding) error {
+	err := fmt.Errorf("check before the backup: %s: %s", f.What, f.Detail)
+	hint := f.Hint
+	if hint == "" {
+		hint = "what else is missing? try: mbwrap check"
+	}
+	if f.What == "tool" || f.What == "tool options" {
+		return &usageError{err: err, hint: hint}
+	}
+	return withHint(fmt.Errorf("%w (%w)", err, errSource), hint)
+}
+
+// dataSize asks for the size of the data directory, for the progress; 0 if nobody looks or it can't be known.
+func (r *backupRun) dataSize(ctx context.Context, connect mariadb.ConnectOptions) int64 {
+	if mode := r.env.console().mode; mode == progress.None || mode == progress.Auto && !r.env.StderrTTY {
+		return 0
+	}
+	server, err := mariadb.Connect(ctx, connect)
+	if err != nil {
+		return 0
+	}
+	defer server.Close() // only read from
+	facts, err := server.Facts(ctx)
+	if err != nil {
+		return 0
+	}
+	return facts.Data.Bytes
+}
+
+// lookBack compares the last backup's stored size with the free space of each repository, and returns its raw size.
+func (r *backupRun) lookBack(ctx context.Context) (raw int64, err error) {
+	for _, repository := range r.target.Repositories {
+		last, err := repository.Find(ctx, r.target.Server, catalog.Latest)
+		if errors.Is(err, catalog.ErrNoBackup) {
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		raw = max(raw, last.Manifest.RawBytes)
+		measurer, ok := repository.Sink().(interface {
+			Free(context.Context) (int64, error)
+		})
+		if !ok || r.SkipCheck {
+			continue
+		}
+		free, err := measurer.Free(ctx)
+		if err != nil {
+			return 0, &catalog.RepositoryError{Location: repository.Location(), Err: err}
+		}
+		if need := int64(reserve * float64(last.Manifest.StoredBytes)); free < need {
+			return 0, withHint(fmt.Errorf("repository %s: %w: %s free, the backup is expected to take %s",
+				repository.Location(), errNoSpace, progress.Size(free), progress.Size(need)),
+				"can old backups be removed? try: mbwrap list; or take it anyway: --skip-check")
+		}
+	}
+	return raw, nil
 }
