@@ -13,8 +13,9 @@ var (
 	ErrNothing = errors.New("nothing to restore")
 	// ErrIncremental says that a backup holds changes only, which can't be prepared alone.
 	ErrIncremental = errors.New("an incremental backup is not a data directory")
-	// ErrReserved says that a file of the stream would lie where the restore keeps its own state.
-	ErrReserved = errors.New("its name is reserved for the restore itself")
+	// ErrReserved says that a file of the stream has a name that means something else in a target: that of the directory
+	// of an unfinished restore, or lost+found.
+	ErrReserved = errors.New("its name is reserved")
 )
 
 // NotEmptyError says that the target directory holds something else. Nothing was touched.

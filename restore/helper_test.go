@@ -176,6 +176,7 @@ type packing struct {
 	volumeSize int64
 	server     string // version; "" is 10.11.19
 	typ        string
+	lie        []byte // the stream that the index describes, when it is another one
 }
 
 // makeBackup stores a stream as a backup in a repository in dir.
@@ -221,6 +222,12 @@ func pack(ctx context.Context, dir string, stream io.Reader, o packing) (*catalo
 	}
 	var index catalog.IndexBuilder
 	checker := xbstream.NewChecker(xbstream.Options{Handler: &index, Expect: xbstream.ExpectAny})
+	if o.lie != nil {
+		if _, err := checker.Write(o.lie); err != nil {
+			return nil, err
+		}
+		checker = xbstream.NewChecker(xbstream.Options{Expect: xbstream.ExpectAny})
+	}
 	packed, err := pipeline.Pack(ctx, p.Volumes(ctx), stream, pipeline.PackOptions{
 		Codec: c, Level: level, Jobs: 2, BlockSize: o.blockSize, VolumeSize: o.volumeSize, Check: checker, OnBlock: index.Block,
 	})

@@ -18,11 +18,9 @@ import (
 //
 // add may be called by several goroutines.
 type journal struct {
-	log  *os.File
-	disk *os.File // a directory of the file system to sync
-	// bytes and wait say when it is time to sync: after so many bytes of complete files, or after so long.
-	bytes int64
-	wait  time.Duration
+	log    *os.File
+	disk   *os.File // a directory of the file system to sync
+	limits journalLimits
 
 	mu       sync.Mutex
 	pending  bytes.Buffer // lines that are not written yet
@@ -33,11 +31,17 @@ type journal struct {
 	running  sync.WaitGroup
 }
 
-const (
-	journalBytes = 1 << 30
-	journalWait  = 10 * time.Second
-	maxJournal   = 1 << 30 // bytes of the file that are read
-)
+// journalLimits say when it is time to sync: after so many bytes of complete files, or after so long.
+type journalLimits struct {
+	bytes int64
+	wait  time.Duration
+}
+
+// usualLimits lose little work and cost little.
+func usualLimits() journalLimits { return journalLimits{1 << 30, 10 * time.Second} }
+
+// maxJournal is how much of a journal is read, in bytes.
+const maxJournal = 1 << 30
 
 // openJournal reads the journal in dir, cuts off what is not whole, and opens it to append. done holds the size of each
 // complete file by its number.
@@ -56,7 +60,7 @@ func openJournal(dir *os.Root, disk *os.File) (j *journal, done map[int]int64, e
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("read %q: %w", journalName, err), log.Close())
 	}
-	return &journal{log: log, disk: disk, bytes: journalBytes, wait: journalWait, last: time.Now()}, done, nil
+	return &journal{log: log, disk: disk, limits: usualLimits(), last: time.Now()}, done, nil
 }
 
 // readJournal reads lines until the first that is not whole; end is where that one begins.
@@ -93,7 +97,7 @@ func (j *journal) add(version int, size int64) {
 	defer j.mu.Unlock()
 	fmt.Fprintf(&j.pending, "%d %d\n", version, size)
 	j.size += size
-	if j.flushing || j.err != nil || j.size < j.bytes && time.Since(j.last) < j.wait {
+	if j.flushing || j.err != nil || j.size < j.limits.bytes && time.Since(j.last) < j.limits.wait {
 		return
 	}
 	j.flushing = true

@@ -57,6 +57,8 @@ type Options struct {
 	OnPhase func(Phase)         // told of every phase as it begins; nil is fine
 	OnTool  func(mariadb.Event) // told what mariadb-backup says; nil is fine
 	ToolLog io.Writer           // receives all that mariadb-backup says; nil is fine
+
+	journal journalLimits // the zero value is the usual ones
 }
 
 // ExtractOptions says where to extract to.

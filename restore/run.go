@@ -55,7 +55,7 @@ type runner struct {
 
 func (r *runner) run(ctx context.Context) (Result, error) {
 	if err := r.ready(ctx); err != nil {
-		return r.result, err
+		return r.result, explainFull(r.Target, err)
 	}
 	err := r.finishPhases(ctx)
 	if err == nil {
@@ -181,7 +181,7 @@ func (r *runner) begin() (err error) {
 		}
 	}
 	if err := r.settleOwner(); err != nil {
-		if !r.work.resume {
+		if r.work.fresh {
 			err = errors.Join(err, r.work.abandon())
 		}
 		return errors.Join(err, r.work.close())
@@ -324,6 +324,9 @@ func (r *runner) extractPlan(ctx context.Context, x *extraction) error {
 	j, done, err := openJournal(r.work.dir, r.work.disk)
 	if err != nil {
 		return err
+	}
+	if r.journal != (journalLimits{}) {
+		j.limits = r.journal
 	}
 	rest, err := r.keep(done)
 	if err == nil && len(rest.files) > 0 {

@@ -11,16 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startWriteBack asks the kernel to begin writing a part of f to the disk, without waiting. File systems that can't do
-// that are left alone: it is no more than a head start for the sync.
-func startWriteBack(f *os.File, offset, size int64) error {
-	err := unix.SyncFileRange(int(f.Fd()), offset, size, unix.SYNC_FILE_RANGE_WRITE)
-	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.ESPIPE) || errors.Is(err, unix.EINVAL) {
-		return nil
-	}
-	return os.NewSyscallError("sync_file_range", err)
-}
-
 // syncFileSystem writes everything of dir's file system to the disk. Kernels before 5.8 tell of no errors.
 func syncFileSystem(dir *os.File) error {
 	return os.NewSyscallError("syncfs", unix.Syncfs(int(dir.Fd())))

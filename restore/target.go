@@ -75,6 +75,7 @@ type work struct {
 	lock   *os.File
 	state  *state
 	resume bool // there was an unfinished run of the same source
+	fresh  bool // there was no run; what is there was made by this one
 }
 
 // begin makes the target if it is absent, takes the lock, and reads or writes the state. The target must hold nothing
@@ -92,6 +93,9 @@ func (t *target) begin(s source, version string) (*work, error) {
 		return nil, errors.Join(err, w.close())
 	}
 	if err := w.load(s, version); err != nil {
+		if w.fresh {
+			err = errors.Join(err, w.abandon())
+		}
 		return nil, errors.Join(err, w.close())
 	}
 	return w, nil
@@ -152,6 +156,7 @@ func (w *work) load(s source, version string) error {
 		if len(w.target.entries) > 0 {
 			return &NotEmptyError{Target: w.target.path, Entry: w.target.entries[0]}
 		}
+		w.fresh = true
 		w.state = &state{
 			Source: s, Phase: PhaseExtract, Started: time.Now().UTC(), Mbwrap: version, Created: w.target.info == nil,
 		}

@@ -56,7 +56,6 @@ type file struct {
 	handle  *os.File
 	written int64 // end of the last byte that was written
 	holes   holes
-	back    int64 // up to here the disk was asked to begin
 }
 
 // newTree starts writers below root; the caller must call close.
@@ -93,8 +92,8 @@ func (t *tree) close() error {
 
 // create begins a file that must not be there yet. Its directory is made if necessary.
 func (t *tree) create(name string, version int) (*file, error) {
-	if first, _, _ := strings.Cut(name, "/"); first == unfinishedName {
-		return nil, fmt.Errorf("file %q: %w", name, ErrReserved)
+	if err := notReserved(name); err != nil {
+		return nil, err
 	}
 	if err := t.makeDir(path.Dir(name)); err != nil {
 		return nil, err
@@ -102,6 +101,14 @@ func (t *tree) create(name string, version int) (*file, error) {
 	f := &file{path: name, version: version, writer: t.idlest()}
 	f.holes.possible = mayBeCompressed(name)
 	return f, t.send(op{kind: opCreate, file: f})
+}
+
+// notReserved refuses names that would be in the way when the files are moved into the target.
+func notReserved(name string) error {
+	if first, _, _ := strings.Cut(name, "/"); first == unfinishedName || first == lostFound {
+		return fmt.Errorf("file %q: %w", name, ErrReserved)
+	}
+	return nil
 }
 
 // write puts a piece of the current buffer at offset.
@@ -170,6 +177,9 @@ func (t *tree) makeDir(dir string) error {
 
 // rename moves an ended file; one that is not there is left out, and one that is in the way is replaced.
 func (t *tree) rename(from, to string) error {
+	if err := notReserved(to); err != nil {
+		return err
+	}
 	if err := t.barrier(); err != nil {
 		return err
 	}

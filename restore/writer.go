@@ -126,9 +126,6 @@ func (w *writer) write(f *file, offset int64, data []byte) error {
 	} else {
 		err = f.put(data, offset)
 	}
-	if err == nil {
-		err = f.writeBack()
-	}
 	if err != nil {
 		return fmt.Errorf("write %q at offset %d: %w", f.path, offset, err)
 	}
@@ -139,20 +136,6 @@ func (w *writer) write(f *file, offset int64, data []byte) error {
 func (f *file) put(data []byte, offset int64) error {
 	n, err := f.handle.WriteAt(data, offset)
 	f.written = max(f.written, offset+int64(n))
-	return err
-}
-
-// backWindow is how many bytes of a file are handed to the disk at a time while it is still being written, so that the
-// sync at the end finds little to do.
-const backWindow = 8 << 20
-
-// writeBack asks the disk to begin with what was written since the last time, once that is enough.
-func (f *file) writeBack() error {
-	if f.written-f.back < backWindow {
-		return nil
-	}
-	err := startWriteBack(f.handle, f.back, f.written-f.back)
-	f.back = f.written
 	return err
 }
 
