@@ -3,6 +3,7 @@ package gendata
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"os"
@@ -125,7 +126,12 @@ func (l *loader) report(f func()) {
 // neither a file of that size nor a driver that knows LOCAL.
 func (l *loader) fill(ctx context.Context, t table) error {
 	name := t.database + "." + t.name
-	if _, err := l.db.ExecContext(ctx, "CREATE TABLE "+name+" "+t.create); err != nil {
+	conn, err := l.unlogged(ctx)
+	if err != nil {
+		return err
+	}
+	defer logged(conn)
+	if _, err := conn.ExecContext(ctx, "CREATE TABLE "+name+" "+t.create); err != nil {
 		return err
 	}
 	pipe := filepath.Join(l.dir, t.name)
@@ -139,7 +145,7 @@ func (l *loader) fill(ctx context.Context, t table) error {
 	written := make(chan error, 1)
 	go func() { written <- l.pour(pipe, t) }()
 	// All text is ASCII: "binary" spares the server a look at every character.
-	_, err := l.db.ExecContext(ctx, "LOAD DATA INFILE '"+pipe+"' INTO TABLE "+name+" CHARACTER SET binary")
+	_, err = conn.ExecContext(ctx, "LOAD DATA INFILE '"+pipe+"' INTO TABLE "+name+" CHARACTER SET binary")
 	release(pipe)
 	if writeErr := <-written; err == nil {
 		err = writeErr
@@ -148,6 +154,25 @@ func (l *loader) fill(ctx context.Context, t table) error {
 		l.report(func() { l.options.OnTable(name, t.rows) })
 	}
 	return err
+}
+
+// unlogged returns a connection that leaves the binary log alone: it would hold all the data once more. Hand it back with
+// logged.
+func (l *loader) unlogged(ctx context.Context) (*sql.Conn, error) {
+	conn, err := l.db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.ExecContext(ctx, "SET SESSION sql_log_bin = 0"); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+// logged ends the session of a connection instead of giving it back to the pool with its setting changed.
+func logged(conn *sql.Conn) {
+	conn.Raw(func(any) error { return driver.ErrBadConn })
+	conn.Close()
 }
 
 // pour writes the rows of t into the pipe.

@@ -6,7 +6,9 @@ import (
 	"fmt"
 )
 
-// specialStatements make the special tables. Every name is qualified: statements may run on different connections.
+// specialStatements make the special tables. Every name is qualified: statements may run on different connections. There is
+// no generated column among them: the server's CHECKSUM TABLE of such a table changes while the data does not (seen with
+// 10.11), so nothing could be compared.
 func specialStatements() []string {
 	const rows = ` SELECT seq, CONCAT('text ', MD5(seq)), seq * 7 % 1000 FROM special.seq_1_to_5000`
 	const columns = ` (id INT NOT NULL, t VARCHAR(60) NOT NULL, n INT NOT NULL`
@@ -43,9 +45,6 @@ func specialStatements() []string {
 		"INSERT INTO special.csv"+rows,
 		"CREATE TABLE `odd-db #2 ü`.`100%`"+columns+", PRIMARY KEY (id)) ENGINE=InnoDB",
 		"INSERT INTO `odd-db #2 ü`.`100%`"+rows,
-		`CREATE TABLE special.computed (id INT PRIMARY KEY, t VARCHAR(60), twice INT AS (id * 2) VIRTUAL,
-			kept VARCHAR(70) AS (CONCAT(t, '!')) PERSISTENT, KEY (twice)) ENGINE=InnoDB`,
-		"INSERT INTO special.computed (id, t) SELECT seq, MD5(seq) FROM special.seq_1_to_3000",
 		"CREATE TABLE special.searched (id INT PRIMARY KEY, body TEXT, FULLTEXT KEY (body)) ENGINE=InnoDB",
 		"INSERT INTO special.searched SELECT seq, CONCAT('lorem ipsum number ', seq, ' ', MD5(seq)) FROM special.seq_1_to_2000",
 		`CREATE TABLE special.child (id INT PRIMARY KEY, parent INT NOT NULL,
