@@ -87,15 +87,15 @@ func (m *Meter) Times() Times {
 	}
 }
 
-// Bottleneck names the stage that set the pace of a Pack that took elapsed with the given number of workers: "source",
-// "cpu" or "sink". It is the stage that was busy for the largest part of the time.
+// Bottleneck names the stage that set the pace of a Pack that took elapsed with the given number of workers, which below
+// 1 stands for one a core: "source", "cpu" or "sink". It is the stage that was busy for the largest part of the time.
 func (t Times) Bottleneck(elapsed time.Duration, jobs int) string {
-	if elapsed <= 0 || jobs < 1 {
+	if elapsed <= 0 {
 		return "source"
 	}
 	// The source's time only counts when the reader did not wait for room: a tool that is held up by a full pipe
 	// answers at once. The checker runs on the reader's goroutine, so its time is CPU.
-	cpu := t.Work / time.Duration(jobs)
+	cpu := t.Work / time.Duration(workers(jobs))
 	if t.Check > cpu {
 		cpu = t.Check
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -312,7 +313,7 @@ func TestBottleneck(t *testing.T) {
 		want    string
 	}{
 		{"nothing known", pipeline.Times{}, 0, 0, "source"},
-		{"no jobs", pipeline.Times{Sink: s}, s, 0, "source"},
+		{"one worker a core", pipeline.Times{Source: s, Work: 2 * s * time.Duration(runtime.GOMAXPROCS(0))}, 3 * s, 0, "cpu"},
 		{"workers share the work", pipeline.Times{Source: 4 * s, Work: 6 * s}, 10 * s, 2, "source"},
 		{"workers busy", pipeline.Times{Source: 4 * s, Work: 16 * s}, 10 * s, 2, "cpu"},
 		{"one checker", pipeline.Times{Source: 4 * s, Check: 5 * s, Work: 2 * s}, 10 * s, 2, "cpu"},

@@ -305,6 +305,19 @@ func TestSourceFails(t *testing.T) {
 	}
 }
 
+// TestSourceOutranksCheck: a source that failed is why the stream looks wrong.
+func TestSourceOutranksCheck(t *testing.T) {
+	for _, test := range []struct {
+		source, want error
+	}{{io.ErrUnexpectedEOF, io.ErrUnexpectedEOF}, {io.EOF, errBoom}} {
+		_, err := pipeline.Pack(t.Context(), &shelf{t: t}, &both{text(10), test.source, false}, pipeline.PackOptions{
+			Codec: lookup(t, "zstd"), Check: &recorder{fails: 5}})
+		if err != test.want {
+			t.Errorf("source ends with %v: got error %v, want %v", test.source, err, test.want)
+		}
+	}
+}
+
 // stuck returns no bytes and no error.
 type stuck struct{}
 

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 
@@ -189,6 +190,59 @@ type sick struct {
 }
 
 func (s sick) ReadAt(p []byte, _ int64) (int, error) { return min(s.n, len(p)), s.err }
+
+// TestOnDamage leaves damaged blocks out and goes on, until it is told to stop. What is no damage still ends the Unpack.
+func TestOnDamage(t *testing.T) {
+	p := pack(t, text(40*b), pipeline.PackOptions{Codec: lookup(t, "zstd"), BlockSize: b, VolumeSize: 10 * b})
+	damaged := []int{0, 3, 4, 5, 6, 7, 8, 9, 10, 11, 39} // more in a row than there are slots
+	for _, i := range damaged {
+		if i%2 == 1 {
+			p.volumes[p.blocks[i].Volume-1].Bytes()[p.blocks[i].Stored+5] ^= 0xff
+		} else {
+			p.blocks[i].RawSize = -1
+		}
+	}
+	for _, stopAt := range []int{-1, 0, 5, 39} {
+		var told, came []int
+		o := p.options()
+		o.OnDamage = func(e *pipeline.BlockError) error {
+			if !errors.Is(e, pipeline.ErrBlock) {
+				t.Errorf("got error %v, want %v", e, pipeline.ErrBlock)
+			}
+			if told = append(told, int(e.Block.Raw/b)); told[len(told)-1] == stopAt {
+				return errBoom
+			}
+			return nil
+		}
+		err := pipeline.Unpack(t.Context(), o, func(r *pipeline.Raw) error {
+			defer r.Release()
+			came = append(came, int(r.Offset/b))
+			return nil
+		})
+		end := len(p.blocks)
+		if stopAt >= 0 {
+			end = stopAt + 1
+		}
+		var wantTold, wantCame []int
+		for i := range end {
+			if slices.Contains(damaged, i) {
+				wantTold = append(wantTold, i)
+			} else {
+				wantCame = append(wantCame, i)
+			}
+		}
+		if (stopAt < 0) != (err == nil) || err != nil && err != errBoom || !slices.Equal(told, wantTold) || !slices.Equal(came, wantCame) {
+			t.Errorf("stop at %d: got error %v, damage %v and blocks %v; want %v and %v", stopAt, err, told, came, wantTold, wantCame)
+		}
+	}
+	o := p.options()
+	o.Volume = func(int) (io.ReaderAt, error) { return sick{0, syscall.EIO}, nil }
+	o.OnDamage = func(*pipeline.BlockError) error { return nil }
+	if _, err := collect(t.Context(), o); !errors.Is(err, syscall.EIO) {
+		t.Errorf("a volume that can't be read: got error %v, want %v", err, syscall.EIO)
+	}
+	goleak.VerifyNone(t)
+}
 
 // TestUnreadableVolume: not being able to look is no damage.
 func TestUnreadableVolume(t *testing.T) {
