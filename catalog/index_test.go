@@ -125,7 +125,7 @@ func TestSameChunks(t *testing.T) {
 
 // TestBlocksOfARange compares with a search through all blocks, for every range.
 func TestBlocksOfARange(t *testing.T) {
-	const size = 1500
+	const size = 700
 	all := cut(size, 1)
 	var b IndexBuilder
 	for _, block := range all {

@@ -140,7 +140,11 @@ func TestSealFindsEveryDamage(t *testing.T) {
 			if err := doc.check(doc.data); err != nil {
 				t.Fatalf("the undamaged one: %v", err)
 			}
-			for i := range 8 * len(doc.data) {
+			step := 1
+			if raceDetector {
+				step = 3
+			}
+			for i := 0; i < 8*len(doc.data); i += step {
 				bad := bytes.Clone(doc.data)
 				bad[i/8] ^= 1 << (i % 8)
 				if doc.check(bad) == nil {
