@@ -22,7 +22,8 @@ type BackupOptions struct {
 	Grace          time.Duration // between SIGINT and SIGKILL; 0 is ten seconds
 
 	// Log gets everything the tool says on stderr, with the password blotted out. OnEvent gets the same, understood.
-	// Both are called on one goroutine; the tool waits while they do. They may be nil.
+	// Both are called on one goroutine, and the tool waits when they take long. They must not call Stop; ending the
+	// context is allowed. They may be nil.
 	Log     io.Writer
 	OnEvent func(Event)
 	// AcceptErrors ends a run with io.EOF although the tool reported errors, if it ended well otherwise; they are in

@@ -1,7 +1,6 @@
 package mariadb
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -130,15 +129,20 @@ func withoutSecrets(env []string) []string {
 	return kept
 }
 
+// mostFiles is as far as the limit of open files is raised. Some systems allow a thousand millions, and the tool sets up
+// a table with an entry for each file it may open.
+const mostFiles = 1 << 20
+
 // raiseFileLimit lifts the soft limit of open files to the hard one, for this process and every child to come: the tool
 // keeps each tablespace open. Setting it ourselves, even to what it is, keeps Go from handing the old one to children.
-func raiseFileLimit() (soft uint64, err error) {
+// It returns the new limit.
+func raiseFileLimit() (uint64, error) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return 0, os.NewSyscallError("getrlimit", err)
 	}
-	limit.Cur = limit.Max
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil && !errors.Is(err, unix.EPERM) {
+	limit.Cur = min(limit.Max, mostFiles)
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return 0, os.NewSyscallError("setrlimit", err)
 	}
 	return limit.Cur, nil

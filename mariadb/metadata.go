@@ -31,6 +31,8 @@ type metadataFile struct {
 	ended bool
 }
 
+var _ xbstream.Handler = (*Metadata)(nil)
+
 // purpose tells which metadata file path is: its name without the version's prefix, "" if it is none.
 func purpose(path string) string {
 	if path == "backup-my.cnf" || path == "innodb_corrupted_pages" {

@@ -1,0 +1,80 @@
+package mariadb
+
+import (
+	"errors"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// sunPathMax is the longest socket path Linux takes, its terminating zero left out.
+const sunPathMax = 107
+
+// account is the user a server runs as. The zero account is whoever we are, which needs no option.
+type account struct {
+	name     string
+	uid, gid int
+}
+
+func (a account) args() []string {
+	if a.name == "" {
+		return nil
+	}
+	return []string{"--user=" + a.name}
+}
+
+// runAs decides whom a server on dir runs as. Only root has a choice, and a server refuses to run as root unless told
+// to: it becomes the directory's owner, or stays root where that owner has no name or can't get there.
+func runAs(dir string) (account, error) {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return account{}, err
+	}
+	if os.Geteuid() != 0 {
+		return account{}, nil
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || stat.Uid == 0 || !reachable(filepath.Dir(dir)) {
+		return account{name: "root"}, nil
+	}
+	owner, err := user.LookupId(strconv.Itoa(int(stat.Uid)))
+	if err != nil {
+		return account{name: "root"}, nil
+	}
+	return account{name: owner.Username, uid: int(stat.Uid), gid: int(stat.Gid)}, nil
+}
+
+// reachable tells whether everyone may pass through dir and all above it.
+func reachable(dir string) bool {
+	for {
+		info, err := os.Stat(dir)
+		if err != nil || info.Mode()&0o001 == 0 {
+			return false
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return true
+		}
+		dir = parent
+	}
+}
+
+// privateDir makes a directory that only owner may enter, with a path short enough for a socket.
+func privateDir(owner account) (string, error) {
+	base := os.TempDir()
+	if len(base) > sunPathMax-len("/mbwrap-0123456789/s") {
+		base = "/tmp"
+	}
+	dir, err := os.MkdirTemp(base, "mbwrap-")
+	if err != nil {
+		return "", err
+	}
+	if owner.uid != 0 {
+		if err := os.Chown(dir, owner.uid, owner.gid); err != nil {
+			return "", errors.Join(err, os.Remove(dir))
+		}
+	}
+	return dir, nil
+}
