@@ -28,6 +28,7 @@ const (
 	logObject        = "backup.log.zst"
 	lockObject       = "lock"
 	volumePattern    = "data.%04d.xbs%s"
+	maxVolumes       = 9999 // beyond it "cat data.*" would not keep the order
 )
 
 // Types of backups.
@@ -68,6 +69,14 @@ func newID(started time.Time, typ string) string {
 
 // isID tells whether s has the form of a backup's ID.
 func isID(s string) bool { return backupID.MatchString(s) }
+
+// volumeName returns the name of volume n, counted from 1.
+func volumeName(n int, suffix string) (string, error) {
+	if n > maxVolumes {
+		return "", fmt.Errorf("a backup has at most %d volumes: larger ones are needed", maxVolumes)
+	}
+	return fmt.Sprintf(volumePattern, n, suffix), nil
+}
 
 // join makes an object's name.
 func join(parts ...string) string { return strings.Join(parts, "/") }

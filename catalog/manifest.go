@@ -182,7 +182,10 @@ func (m *Manifest) checkObjects() error {
 		}
 	}
 	left := m.StoredBytes
-	for _, v := range m.Volumes {
+	for i, v := range m.Volumes {
+		if prefix, _ := volumeName(i+1, ""); !strings.HasPrefix(v.Name, prefix) {
+			return fmt.Errorf("object name %q of volume %d", v.Name, i+1)
+		}
 		if left -= v.Size; left < 0 {
 			break
 		}

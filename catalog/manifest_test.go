@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -241,13 +242,13 @@ func TestHostileManifests(t *testing.T) {
 		{"volume twice", func(m *Manifest) { m.Volumes[1].Name = m.Volumes[0].Name }},
 		{"index that is a volume", func(m *Manifest) { m.Index.Name = m.Volumes[0].Name }},
 		{"index and log the same", func(m *Manifest) { m.Log.Name = m.Index.Name }},
+		{"volumes in another order", func(m *Manifest) { m.Volumes[0].Name, m.Volumes[1].Name = m.Volumes[1].Name, m.Volumes[0].Name }},
+		{"volume left out", func(m *Manifest) { m.Volumes, m.StoredBytes = m.Volumes[1:], 2000 }},
 		{"negative volume", func(m *Manifest) { m.Volumes[0].Size, m.StoredBytes = -1, 1999 }},
 		{"huge volume", func(m *Manifest) { m.Volumes[0].Size = most }},
 		{"volumes whose sum overflows", func(m *Manifest) {
-			for i := range 300 {
-				o := m.Volumes[0]
-				o.Name, o.Size = strings.Repeat("v", i+1)[:min(i+1, 100)]+strings.Repeat("w", i/100), 1<<56
-				m.Volumes = append(m.Volumes, o)
+			for i := 2; i < 300; i++ {
+				m.Volumes = append(m.Volumes, Object{fmt.Sprintf("data.%04d.xbs", i+1), 1 << 56, m.Index.SHA256})
 			}
 		}},
 		{"volumes of another sum", func(m *Manifest) { m.StoredBytes++ }},

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"hash"
 	"io"
 	"io/fs"
@@ -25,7 +24,11 @@ type Volumes struct {
 
 // Open begins volume n.
 func (v *Volumes) Open(n int) (pipeline.Volume, error) {
-	return v.pending.create(v.ctx, fmt.Sprintf(volumePattern, n, v.pending.suffix), func(o Object) {
+	name, err := volumeName(n, v.pending.suffix)
+	if err != nil {
+		return nil, err
+	}
+	return v.pending.create(v.ctx, name, func(o Object) {
 		v.pending.volumes = append(v.pending.volumes, o)
 	})
 }

@@ -250,9 +250,13 @@ func (b *Backup) ReadSums(ctx context.Context) ([]byte, error) {
 	return readObject(ctx, b.Repository.sink, join(b.Server, b.ID, SumsObject), maxManifest)
 }
 
-// Index reads and decodes the backup's index. The errors match ErrIndex when it is there but not what the manifest says.
+// Index reads and decodes the backup's index. The errors match ErrIndex when it is there but not what the manifest says,
+// and ErrFormat when it can't be read by this version.
 func (b *Backup) Index(ctx context.Context) (*Index, error) {
 	m := b.Manifest
+	if m.Encrypted {
+		return nil, fmt.Errorf("%s is encrypted: %w", b.ID, ErrFormat)
+	}
 	data, err := readObject(ctx, b.Repository.sink, join(b.Server, b.ID, m.Index.Name), MaxIndex)
 	if errors.Is(err, errTooLarge) {
 		err = fmt.Errorf("%w: %w", ErrIndex, err)

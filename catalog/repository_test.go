@@ -426,6 +426,12 @@ func TestDamagedIndexObject(t *testing.T) {
 	b.Manifest.Volumes = append(b.Manifest.Volumes, Object{})
 	check("of fewer volumes", packed)
 
+	b.Manifest.Encrypted = true
+	if _, err := b.Index(t.Context()); !errors.Is(err, ErrFormat) {
+		t.Errorf("an encrypted backup: got error %v, want %v", err, ErrFormat)
+	}
+	b.Manifest.Encrypted = false
+
 	broken := *b
 	broken.Repository = through(r, faulty.New(faulty.Fault{Op: faulty.ReadAt, Err: errBoom}).Wrap(sink))
 	if _, err := broken.Index(t.Context()); !errors.Is(err, errBoom) || errors.Is(err, ErrIndex) {
