@@ -43,7 +43,7 @@ func NewChecker(o Options) *Checker {
 }
 
 // Write checks the next piece of the stream. It takes all of p or returns an *[Error]; the count then says how much of p was
-// taken. The first error sticks.
+// taken. The first error sticks. Writing after Close is [ErrUsage].
 func (c *Checker) Write(p []byte) (int, error) {
 	if c.err == nil && c.closed {
 		return 0, errWriteClosed
