@@ -24,12 +24,12 @@ import (
 // helperArgument makes the test binary restore a backup and exit: a process of its own that can be killed.
 const helperArgument = "-restore-helper"
 
-// helperMain restores the only backup in a repository.
+// helperMain restores the only backup in a repository, the first argument, into the second; a third has it prepared.
 func helperMain(args []string) int {
 	ctx := context.Background()
 	backup, err := openBackup(ctx, args[0])
 	if err == nil {
-		o := restore.SyncOften(restore.Options{Target: args[1], Backup: backup, NoPrepare: true})
+		o := restore.SyncOften(restore.Options{Target: args[1], Backup: backup, NoPrepare: len(args) < 3})
 		var result restore.Result
 		if result, err = restore.Run(ctx, o); err == nil {
 			fmt.Println("kept", result.Kept)
@@ -54,14 +54,14 @@ func openBackup(ctx context.Context, dir string) (*catalog.Backup, error) {
 	return r.Find(ctx, "db1", catalog.Latest)
 }
 
-// helper returns a command that restores the backup in repository into target.
-func helper(t *testing.T, repository, target string) *exec.Cmd {
+// helper returns a command that restores the backup in repository into target; see helperMain.
+func helper(t *testing.T, arguments ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return exec.CommandContext(t.Context(), self, helperArgument, repository, target)
+	return exec.CommandContext(t.Context(), self, append([]string{helperArgument}, arguments...)...)
 }
 
 // killStream is large enough to be killed in, with renames so that the plan is not the stream.
