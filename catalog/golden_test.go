@@ -239,6 +239,49 @@ func TestGoldenRepositoryIsRead(t *testing.T) {
 	}
 }
 
+// formatText is docs/FORMAT.md.
+func formatText(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "docs", "FORMAT.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestEveryMemberIsDocumented: the document changes with the code.
+func TestEveryMemberIsDocumented(t *testing.T) {
+	text := formatText(t)
+	for _, v := range []any{repositoryMark{}, Manifest{}, LevelCount{}, Binlog{}, Object{}, Timings{}, Verification{}} {
+		for field := range reflect.TypeOf(v).Fields() {
+			name := field.Tag.Get("json")
+			if name == "" || !strings.Contains(text, "`"+name+"`") && !strings.Contains(text, `"`+name+`"`) {
+				t.Errorf("member %q of %T is not in docs/FORMAT.md", name, v)
+			}
+		}
+	}
+}
+
+// TestDocumentedExample: the index that docs/FORMAT.md takes apart is the golden one.
+func TestDocumentedExample(t *testing.T) {
+	_, text, found := strings.Cut(formatText(t), "### Example")
+	text, _, cut := strings.Cut(text, "\n      …\n")
+	if !found || !cut {
+		t.Fatal("docs/FORMAT.md has no example")
+	}
+	var digits strings.Builder
+	for line := range strings.SplitSeq(text, "\n") {
+		if record, indented := strings.CutPrefix(line, "    "); indented {
+			shown, _, _ := strings.Cut(strings.TrimSpace(record), "  ")
+			digits.WriteString(strings.ReplaceAll(shown, " ", ""))
+		}
+	}
+	whole := strings.ReplaceAll(string(readFile(t, beganID+".index.hex")), "\n", "")
+	if got := digits.String(); len(got) < 200 || !strings.HasPrefix(whole, got) {
+		t.Errorf("the example is %s, the golden file %s", got, whole)
+	}
+}
+
 // TestGoldenBackupWithStockTools restores by hand what format 1 has stored.
 func TestGoldenBackupWithStockTools(t *testing.T) {
 	sha256sum, zstd := testenv.Need(t, "sha256sum"), testenv.Need(t, "zstd")

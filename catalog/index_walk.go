@@ -31,6 +31,7 @@ type chunkWalker struct {
 	position int64 // stream offset behind the last chunk
 	file     int64
 	files    []walkedFile
+	fresh    bool // the last record declared a file: one of its chunks must follow
 	chunk    xbstream.Chunk
 }
 
@@ -39,13 +40,19 @@ type walkedFile struct {
 	position int64 // where the next payload goes
 }
 
-var errRecord = errors.New("cut or malformed")
+var (
+	errRecord = errors.New("cut or malformed")
+	errFresh  = errors.New("a file is declared and no chunk of it follows")
+)
 
 // next returns the next chunk, which is valid until the following call, or io.EOF.
 func (w *chunkWalker) next() (*xbstream.Chunk, error) {
 	for {
-		if len(w.data) == 0 {
+		if len(w.data) == 0 && !w.fresh {
 			return nil, io.EOF
+		}
+		if len(w.data) == 0 || w.fresh && (w.data[0] == recordFile || w.data[0] == recordGap) {
+			return nil, errFresh
 		}
 		tag := w.data[0]
 		w.data = w.data[1:]
@@ -56,6 +63,7 @@ func (w *chunkWalker) next() (*xbstream.Chunk, error) {
 				return nil, err
 			}
 			w.files = append(w.files, walkedFile{path: path})
+			w.fresh = true
 		case recordGap:
 			n, err := w.number(w.limit - w.position)
 			if err != nil {
@@ -102,9 +110,13 @@ func (w *chunkWalker) decode(tag byte) error {
 	default:
 		err = fmt.Errorf("unknown tag %d", tag)
 	}
+	if err == nil && w.fresh && c.File != len(w.files)-1 {
+		err = errFresh
+	}
 	if err != nil {
 		return err
 	}
+	w.fresh = false
 	c.Data = c.Start + head + int64(len(c.Path))
 	w.position = c.Data + c.Size
 	if w.position > w.limit {
