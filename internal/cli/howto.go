@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/mbwrap/mbwrap/catalog"
+	"github.com/mbwrap/mbwrap/xbstream"
 )
 
 type howtoOptions struct {
@@ -40,6 +41,7 @@ var decoders = map[string]string{"zstd": "zstd -dc", "gzip": "gzip -dc", "lz4": 
 type howtoJSON struct {
 	ID       string   `json:"id"`
 	Commands []string `json:"commands"`
+	Refused  string   `json:"mbstream_refuses"` // why mbstream can't extract this backup, "" if it can
 }
 
 func runHowto(ctx context.Context, o *howtoOptions, env *Env, ref string) error {
@@ -51,8 +53,13 @@ func runHowto(ctx context.Context, o *howtoOptions, env *Env, ref string) error 
 	if err != nil {
 		return err
 	}
+	index, err := b.Index(ctx)
+	if err != nil {
+		return err
+	}
+	refused := refusedByMbstream(index)
 	if o.JSON {
-		return writeJSON(env.Stdout, howtoJSON{b.ID, commands})
+		return writeJSON(env.Stdout, howtoJSON{b.ID, commands, refused})
 	}
 	m := b.Manifest
 	fmt.Fprintf(env.Stdout, `#!/bin/bash
@@ -62,6 +69,15 @@ func runHowto(ctx context.Context, o *howtoOptions, env *Env, ref string) error 
 set -euo pipefail
 
 `, b.ID, b.Server, printable(m.ServerVersion), strings.Fields(decoders[m.Codec])[0], toolVersion(m))
+	if refused != "" {
+		fmt.Fprintf(env.Stdout, `# mbstream can't extract this backup, although it is good: %s.
+# Restore it with mbwrap, or put "mbwrap extract - --target-dir" in the place of "mbstream -x -C" below and remove the
+# next line.
+echo "mbstream can't extract this backup; read this script" >&2; exit 1
+
+`, refused)
+		env.warnf("mbstream can't extract %s: %s; only mbwrap can", b.ID, refused)
+	}
 	for _, c := range commands {
 		fmt.Fprintln(env.Stdout, c)
 	}
@@ -110,6 +126,38 @@ func howto(b *catalog.Backup, target string) ([]string, error) {
 		"mariadb-backup --prepare --target-dir=" + to,
 		"if [ \"$(id -u)\" = 0 ]; then chown -R mysql:mysql " + to + "; fi",
 	}, nil
+}
+
+// refusedByMbstream tells why mbstream (10.11.19) does not extract a stream that is good, or "". It checks the end of a
+// file against the checksum of the chunk before, which behind a rename is not the file's; and it stops, with status 0,
+// at a file that is sent again as an empty one.
+func refusedByMbstream(index *catalog.Index) string {
+	renamed := false
+	ended := make(map[string]bool)
+	versions := index.Versions()
+	for c := range index.Chunks() {
+		switch c.Type {
+		case xbstream.TypePayload, xbstream.TypeSparse:
+			renamed = false
+		case xbstream.TypeRename:
+			renamed = true
+			if ended[c.Path] {
+				delete(ended, c.Path)
+				ended[c.NewPath] = true
+			}
+		case xbstream.TypeRemove:
+			delete(ended, c.Path)
+		case xbstream.TypeEnd:
+			if renamed {
+				return "tables were renamed while it was taken"
+			}
+			if ended[c.Path] && versions[c.File].Chunks == 1 {
+				return "tables were emptied while it was taken"
+			}
+			ended[c.Path] = true
+		}
+	}
+	return ""
 }
 
 // shellQuote makes s one word of a shell.
