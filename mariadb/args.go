@@ -57,8 +57,9 @@ const shortWithValue = "uHPSht"
 
 // userArgs is what a look at the user's own options has found.
 type userArgs struct {
-	parallel bool
-	warnings []string
+	parallel     bool
+	copyInterval bool
+	warnings     []string
 }
 
 // checkArgs refuses options that would break the stream or a promise.
@@ -104,6 +105,8 @@ func (f *userArgs) long(name, value string) error {
 		}
 	case isAbbreviation(plain, "parallel", len("par")):
 		f.parallel = true
+	case isAbbreviation(plain, "log-copy-interval", len("log-c")):
+		f.copyInterval = true
 	case isAbbreviation(plain, "extra-lsndir", len("extr")):
 		f.warnings = append(f.warnings, option+": its files are written before the stream is complete and prove nothing")
 	}

@@ -94,12 +94,16 @@ func TestCheckArgsFinds(t *testing.T) {
 		{"--galera-info", false, 0},
 		{"--parallel=2", true, 0},
 		{"--paral 2", true, 0},
+		{"--log-copy-interval=5 --parallel=2", true, 0},
 		{"--extra-lsndir=/x", false, 1},
 		{"--extra_lsn=/x", false, 1},
 	} {
 		found, err := checkArgs(strings.Fields(tt.args))
 		if err != nil || found.parallel != tt.parallel || len(found.warnings) != tt.warnings {
 			t.Errorf("%s: got %+v, error %v, want parallel %v, %d warnings", tt.args, found, err, tt.parallel, tt.warnings)
+		}
+		if want := strings.Contains(tt.args, "copy"); found.copyInterval != want {
+			t.Errorf("%s: got an interval: %v, want %v", tt.args, found.copyInterval, want)
 		}
 	}
 }

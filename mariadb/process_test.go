@@ -245,9 +245,6 @@ func TestCancelAfterEnd(t *testing.T) {
 
 // TestGrandchildHoldsOutputs: the tool is gone, but something it left behind keeps its outputs open.
 func TestGrandchildHoldsOutputs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits five seconds")
-	}
 	t.Parallel()
 	p := start(t, "printf DATA\nsleep 1000 &\n"+okLine, nil)
 	within(t, 15*time.Second, "read", func() {
@@ -293,7 +290,7 @@ func TestArgumentsAndEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"--defaults-file=" + file, "--backup", "--stream=mbstream", "--parallel=3", "--user=bk",
-		"--host=127.0.0.1", "--socket=/run/s", "--port=3307", "--incremental-lsn=4711", "--galera-info", "--tables",
+		"--host=127.0.0.1", "--socket=/run/s", "--port=3307", "--incremental-lsn=4711", "--log-copy-interval=100", "--galera-info", "--tables",
 		"^db[.]t; rm -rf $HOME", "TZ=Asia/Tokyo", "/dev/null"}
 	lines := strings.Split(strings.TrimSpace(string(got)), "\n")
 	if len(lines) != len(want)+3 {

@@ -62,6 +62,7 @@ func backup(t *testing.T, o mariadb.BackupOptions) ([]byte, mariadb.Position, ma
 }
 
 func TestRealBackup(t *testing.T) {
+	t.Parallel()
 	s, o := loaded(t)
 	var log bytes.Buffer
 	var files, phases int
@@ -126,6 +127,7 @@ func TestRealBackup(t *testing.T) {
 
 // TestRealRoundTrip takes a full and an incremental backup, prepares both, and starts a server on the result.
 func TestRealRoundTrip(t *testing.T) {
+	t.Parallel()
 	mbstream := testenv.Need(t, "mbstream")
 	s, o := loaded(t)
 	full, p, _ := backup(t, mariadb.BackupOptions{ConnectOptions: o})
@@ -150,7 +152,7 @@ func TestRealRoundTrip(t *testing.T) {
 	if _, err := mariadb.Prepare(t.Context(), mariadb.PrepareOptions{Dir: base, IncrementalDir: delta, UseMemory: 100 << 20}); err != nil {
 		t.Fatalf("prepare incremental: %v", err)
 	}
-	restored := &mariadb.Scratch{Dir: base, SkipGrants: true}
+	restored := &mariadb.Scratch{Dir: base, SkipGrants: true, Args: p.ServerArgs()}
 	startScratch(t, restored)
 	got, err := restored.Checksums(t.Context())
 	if err != nil {
@@ -173,6 +175,7 @@ func extract(t *testing.T, mbstream string, stream []byte) string {
 }
 
 func TestRealFailures(t *testing.T) {
+	t.Parallel()
 	s, o := loaded(t)
 	mustExec(t, s, "CREATE USER lim@localhost; GRANT PROCESS ON *.* TO lim@localhost")
 	with := func(change func(*mariadb.BackupOptions)) mariadb.BackupOptions {
@@ -210,6 +213,7 @@ func TestRealFailures(t *testing.T) {
 
 // TestRealFuture: the tool accepts a start that lies in the future; the check of the LSNs does not.
 func TestRealFuture(t *testing.T) {
+	t.Parallel()
 	_, o := loaded(t)
 	const future = 1 << 50
 	_, p, _ := backup(t, mariadb.BackupOptions{ConnectOptions: o, IncrementalLSN: future})
@@ -220,6 +224,7 @@ func TestRealFuture(t *testing.T) {
 
 // TestRealStop stops the tool while it runs, looks for the password while it does, and sees the server free after it.
 func TestRealStop(t *testing.T) {
+	t.Parallel()
 	s, o := loaded(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	p, err := mariadb.StartBackup(ctx, mariadb.BackupOptions{ConnectOptions: o})

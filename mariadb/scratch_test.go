@@ -41,6 +41,7 @@ func mustExec(t *testing.T, s *mariadb.Scratch, query string) {
 }
 
 func TestScratch(t *testing.T) {
+	t.Parallel()
 	s := newScratch(t)
 	mustExec(t, s, "CREATE DATABASE `we``ird`; CREATE TABLE `we``ird`.`t 1` (a int) ENGINE=MyISAM; CREATE TABLE `we``ird`.u (a int)")
 	mustExec(t, s, "INSERT INTO `we``ird`.u VALUES (1), (2)")
@@ -74,6 +75,7 @@ func TestScratch(t *testing.T) {
 }
 
 func TestScratchFailures(t *testing.T) {
+	t.Parallel()
 	testenv.Need(t, "mariadbd")
 	full := t.TempDir()
 	if err := os.WriteFile(filepath.Join(full, "x"), nil, 0o600); err != nil {
@@ -106,6 +108,7 @@ func TestScratchFailures(t *testing.T) {
 }
 
 func TestScratchTwiceAndKill(t *testing.T) {
+	t.Parallel()
 	s := newScratch(t)
 	if err := s.Start(t.Context()); err == nil {
 		t.Error("second Start: got no error")

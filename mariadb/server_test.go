@@ -49,6 +49,7 @@ func ask[T any](t *testing.T, s *mariadb.Scratch, query string) T {
 }
 
 func TestFacts(t *testing.T) {
+	t.Parallel()
 	s := newScratch(t, "--log-bin=bin", "--server-id=7", "--innodb-log-file-size=8M")
 	outside := t.TempDir()
 	mustExec(t, s, "CREATE DATABASE d; CREATE TABLE d.a (x int) ENGINE=InnoDB; CREATE TABLE d.m (x int) ENGINE=MyISAM; INSERT INTO d.a VALUES (1)")
@@ -109,6 +110,7 @@ func cancelled(t *testing.T) context.Context {
 }
 
 func TestReplicaFacts(t *testing.T) {
+	t.Parallel()
 	s := newScratch(t)
 	mustExec(t, s, "CHANGE MASTER 'up' TO MASTER_HOST='192.0.2.1', MASTER_PORT=3307, MASTER_USER='r'")
 	f, err := connect(t, asRoot(s)).Facts(t.Context())
@@ -150,6 +152,7 @@ func expect(t *testing.T, all []mariadb.Finding, what, level, detail string) {
 }
 
 func TestCheckHealthy(t *testing.T) {
+	t.Parallel()
 	testenv.Need(t, "mariadb-backup")
 	s := newScratch(t, "--log-bin=bin")
 	all := check(t, mariadb.CheckOptions{ConnectOptions: asRoot(s), SpaceDir: filepath.Join(t.TempDir(), "not yet there"), SpaceNeed: 1})
@@ -168,6 +171,7 @@ func TestCheckHealthy(t *testing.T) {
 }
 
 func TestCheckProblems(t *testing.T) {
+	t.Parallel()
 	testenv.Need(t, "mariadb-backup")
 	s := newScratch(t, "--log-bin=bin")
 	mustExec(t, s, "CREATE USER lim@localhost IDENTIFIED BY 'x'; GRANT PROCESS ON *.* TO lim@localhost")
@@ -254,6 +258,7 @@ func relay(conn net.Conn, network, address string) {
 
 // TestCheckHost: which server answers, and whose data lies here, must be the same.
 func TestCheckHost(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -316,6 +321,7 @@ func TestCheckHost(t *testing.T) {
 }
 
 func TestConnect(t *testing.T) {
+	t.Parallel()
 	s := newScratch(t)
 	mustExec(t, s, `CREATE USER bk@localhost IDENTIFIED BY 'S3cret pw"#\\x'`)
 	dir := t.TempDir()
@@ -365,6 +371,7 @@ func TestConnect(t *testing.T) {
 
 // TestConnectBySystemAccount: the way the packages set root up, and with no user named.
 func TestConnectBySystemAccount(t *testing.T) {
+	t.Parallel()
 	me, err := user.Current()
 	if err != nil {
 		t.Fatal(err)
