@@ -96,7 +96,7 @@ const maxNames = 4096
 
 // intern checks a path of a fragment and returns it, shared with earlier chunks where possible.
 func (s *stream) intern(b []byte, typ Type) (string, *Error) {
-	if path, ok := s.names[string(b)]; ok && typ != TypeRemove {
+	if path, ok := s.names[string(b)]; ok {
 		return path, nil
 	}
 	path, check := string(b), CheckPath

@@ -112,7 +112,7 @@ func (w *Writer) writeHeader(h *Header) error {
 	if fault != nil {
 		return w.place(fault)
 	}
-	if n != len(w.buf) || parsed.typ != h.Type || parsed.size != h.Size {
+	if n != len(w.buf) || parsed.size != h.Size {
 		return fmt.Errorf("%w: a %v chunk of %q cannot have these fields", ErrUsage, h.Type, h.Path)
 	}
 	if err := w.begin(&parsed); err != nil {
