@@ -42,7 +42,7 @@ func run(ctx context.Context) (err error) {
 	program := flag.String("mbwrap", "./mbwrap", "the `program` to show")
 	dir := flag.String("dir", "", "make the scratch folder in this `directory` instead of the temporary one")
 	keep := flag.Bool("keep", false, "leave the scratch folder behind")
-	size := gendata.Size(300_000_000)
+	size := gendata.Size(200_000_000)
 	flag.Var(&size, "size", "about how much data, such as 300M")
 	flag.Parse()
 	if flag.NArg() > 0 {

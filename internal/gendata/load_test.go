@@ -89,7 +89,7 @@ func TestSizes(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Logf("%s: %d MiB", db, got>>20)
-		if got < want*6/10 || got > want*18/10 {
+		if got < want*6/10 || got > want*2 {
 			t.Errorf("%s: got %d bytes of tables, want about %d", db, got, want)
 		}
 	}

@@ -10,7 +10,7 @@ const (
 )
 
 // sysbenchRow is what a row takes in a tablespace, its entry in the secondary index included, in bytes.
-const sysbenchRow = 350
+const sysbenchRow = 290
 
 // sysbenchTables returns the tables of sysbench's oltp tests, of about size bytes as tablespaces.
 func sysbenchTables(size int64) []table {

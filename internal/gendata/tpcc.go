@@ -4,7 +4,7 @@ import "strconv"
 
 // The shape of the business: counts for each unit of size, in the proportions of TPC-C.
 const (
-	tpccUnit       = 1_360_000 // about this many bytes of tablespaces hold one unit
+	tpccUnit       = 1_050_000 // about this many bytes of tablespaces hold one unit
 	unitCustomers  = 330
 	unitOrders     = 440
 	unitStock      = 1000
