@@ -1,7 +1,6 @@
 package mariadb
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -101,7 +100,7 @@ func (f *userArgs) long(name, value string) error {
 		return nil // an option of its own, though a longer one begins so
 	case isStream(plain):
 		if value != "mbstream" && value != "xbstream" {
-			return &UsageError{Option: option, Reason: fmt.Sprintf("%q is not a stream format we read", value), Hint: "leave it out"}
+			return &UsageError{Option: option, Reason: "only mbstream can be read", Hint: "leave it out"}
 		}
 	case isAbbreviation(plain, "parallel", len("par")):
 		f.parallel = true

@@ -202,3 +202,19 @@ func TestParseVersion(t *testing.T) {
 		t.Errorf("got %q, want unknown", got)
 	}
 }
+
+// FuzzCheckArgs: whatever the options, a password in them is refused, and no error repeats a value.
+func FuzzCheckArgs(f *testing.F) {
+	f.Add("--tables", "-ubk", "--stream")
+	f.Add("--", "-V", "--loose_par=2")
+	f.Fuzz(func(t *testing.T, a, b, c string) {
+		_, err := checkArgs([]string{"--password=S3cret", a, b, c})
+		var usage *UsageError
+		if !errors.As(err, &usage) || usage.Option != "--password" {
+			t.Errorf("got %v, want --password refused", err)
+		}
+		if _, err = checkArgs([]string{a, b, c, "--pass=S3cret"}); err != nil && strings.Contains(err.Error(), "S3cret") {
+			t.Errorf("the error %q shows the password", err)
+		}
+	})
+}

@@ -19,8 +19,8 @@ type DataSize struct {
 	Outside []string
 }
 
-// MeasureData walks the server's directories and adds up what a backup copies: no logs, no temporary files.
-func MeasureData(ctx context.Context, f Facts) (DataSize, error) {
+// measureData walks the server's directories and adds up what a backup copies: no logs, no temporary files.
+func measureData(ctx context.Context, f Facts) (DataSize, error) {
 	var size DataSize
 	if f.DataDir == "" {
 		return size, errors.New("the server's data directory is unknown")

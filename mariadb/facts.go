@@ -71,7 +71,7 @@ func (s *Server) Facts(ctx context.Context) (Facts, error) {
 	s.binlog(ctx, &f)
 	f.Replicas = s.replicas(ctx)
 	s.tablespaces(ctx, &f)
-	f.Data, _ = MeasureData(ctx, f) // not being able to look is told by the zero value
+	f.Data, _ = measureData(ctx, f) // not being able to look is told by the zero value
 	if err := context.Cause(ctx); err != nil {
 		return f, err
 	}

@@ -42,7 +42,7 @@ func TestMeasureData(t *testing.T) {
 	}
 	want := int64(1 + 2 + 4 + 8 + 16 + 32 + 64 + 128 + len(outside) + 1)
 	for _, at := range []string{dir, link} {
-		size, err := MeasureData(t.Context(), Facts{DataDir: at, DataHome: at, UndoDir: undo})
+		size, err := measureData(t.Context(), Facts{DataDir: at, DataHome: at, UndoDir: undo})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,9 +53,9 @@ func TestMeasureData(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, f := range map[string]func() (DataSize, error){
-		"cancelled":   func() (DataSize, error) { return MeasureData(ctx, Facts{DataDir: dir}) },
-		"unknown":     func() (DataSize, error) { return MeasureData(t.Context(), Facts{}) },
-		"nonexistent": func() (DataSize, error) { return MeasureData(t.Context(), Facts{DataDir: dir + ".none"}) },
+		"cancelled":   func() (DataSize, error) { return measureData(ctx, Facts{DataDir: dir}) },
+		"unknown":     func() (DataSize, error) { return measureData(t.Context(), Facts{}) },
+		"nonexistent": func() (DataSize, error) { return measureData(t.Context(), Facts{DataDir: dir + ".none"}) },
 	} {
 		if size, err := f(); err == nil || size.Files != 0 {
 			t.Errorf("%s: got %+v, error %v, want nothing and an error", name, size, err)

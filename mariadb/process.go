@@ -40,7 +40,8 @@ type Process struct {
 	lost      chan struct{} // closed when the tool would not die
 	stopping  atomic.Bool
 	held      atomic.Bool // the stream was given up because something else held it open
-	stopCause error       // read after done; set before stopping
+	stopMu    sync.Mutex
+	stopCause error // guarded by stopMu; set before stopping
 	stopOnce  sync.Once
 	stopErr   error
 	unhook    func() bool // takes back the stop at the context's end
@@ -168,7 +169,9 @@ func (p *Process) conclude(logErr error) {
 	report := p.Report()
 	p.err = report.verdict(p.tool, p.accept)
 	if failure, ok := p.err.(*ToolError); ok && report.Stopped {
+		p.stopMu.Lock()
 		failure.Err = p.stopCause
+		p.stopMu.Unlock()
 	}
 	if p.err == nil && p.held.Load() {
 		p.err = &ToolError{Tool: p.tool, Err: errHeldOpen}
@@ -225,20 +228,16 @@ func (p *Process) end() error {
 func (p *Process) Stop() error { return p.stop(nil) }
 
 func (p *Process) stop(cause error) error {
-	select {
-	case <-p.done:
+	if isClosed(p.done) {
 		return nil
-	default:
 	}
 	p.stopOnce.Do(func() {
-		select {
-		case <-p.child.exited: // too late to be the reason of its end, but nobody will read what is left
-			p.outDone()
-			_ = p.out.SetReadDeadline(time.Now())
-			return
-		default:
+		if isClosed(p.outEnded) && isClosed(p.child.exited) {
+			return // all has been read, the end is what it is
 		}
+		p.stopMu.Lock()
 		p.stopCause = cause
+		p.stopMu.Unlock()
 		p.stopping.Store(true)
 		if p.stopErr = p.child.stop(unix.SIGINT, p.grace); p.stopErr != nil {
 			close(p.lost)
@@ -252,6 +251,15 @@ func (p *Process) stop(cause error) error {
 	}
 	<-p.done
 	return nil
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // Report returns what is known by now; all of it after Read has returned an error or Stop has returned.

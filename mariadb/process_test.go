@@ -153,6 +153,7 @@ func TestStop(t *testing.T) {
 		{"idle", "printf R\nexec sleep 1000\n"},
 		{"ignores all but KILL", "trap '' INT TERM HUP\nprintf R\nwhile :; do sleep 0.05; done\n"},
 		{"blocked on a full pipe", "printf R\nexec cat /dev/zero\n"},
+		{"has closed its stdout", "printf R\nexec >&-\nexec sleep 1000\n"},
 		{"with children", "sleep 1000 &\nsleep 1000 &\nprintf R\nwait\n"},
 		{"with a child that ignores SIGINT", "sh -c 'trap \"\" INT; exec sleep 1000' &\nprintf R\nexec sleep 1000\n"},
 	} {
@@ -181,6 +182,38 @@ func TestStop(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStopAfterExit: the tool has ended well, but what it left in the pipe was not read. That is no clean end.
+func TestStopAfterExit(t *testing.T) {
+	p := start(t, "printf RDATA\n"+okLine, nil)
+	waitStarted(t, p)
+	for !gone(p.PID()) {
+		time.Sleep(time.Millisecond)
+	}
+	if err := p.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := p.Read(make([]byte, 10))
+	var failure *mariadb.ToolError
+	if !errors.As(err, &failure) || !failure.Stopped {
+		t.Errorf("got %v, want a ToolError that says stopped", err)
+	}
+}
+
+// TestCancelAfterStdout: the stream has ended, but the tool has not.
+func TestCancelAfterStdout(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	p, err := mariadb.StartBackup(ctx, mariadb.BackupOptions{Tool: fakeTool(t, "exec >&-\nexec sleep 1000\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(50*time.Millisecond, cancel)
+	within(t, 5*time.Second, "read", func() {
+		if _, err := io.ReadAll(p); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want %v", err, context.Canceled)
+		}
+	})
 }
 
 func TestStopDuringRead(t *testing.T) {
@@ -260,7 +293,7 @@ func TestGrandchildHoldsOutputs(t *testing.T) {
 // TestSlowReader: the tool ends long before its stream is read.
 func TestSlowReader(t *testing.T) {
 	p := start(t, "head -c 50000 /dev/zero\n"+okLine, nil)
-	for p.Report().Completed == false {
+	for !p.Report().Completed {
 		time.Sleep(time.Millisecond)
 	}
 	got, err := io.ReadAll(p)
@@ -401,7 +434,7 @@ func TestKillParent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	attr := &os.ProcAttr{Env: append(os.Environ(), "MARIADB_TEST_PARENT="+file), Files: []*os.File{nil, nil, nil}}
+	attr := &os.ProcAttr{Env: append(os.Environ(), "MARIADB_TEST_PARENT="+file, "TMPDIR="+t.TempDir()), Files: []*os.File{nil, nil, nil}}
 	parent, err := os.StartProcess(exe, []string{exe, "-test.run=^TestKillParent$"}, attr)
 	if err != nil {
 		t.Fatal(err)
