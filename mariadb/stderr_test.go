@@ -59,6 +59,7 @@ func TestFixtures(t *testing.T) {
 		{"broken-pipe", false, 2, 0, "took the backup's bytes", "Broken pipe"},
 		{"corrupt", false, 2, 0, "corrupt on disk", "failed to read page after 10 retries"},
 		{"corrupt-logged", true, 2, 0, "corrupt on disk", "failed to read page after 10 retries"},
+		{"too-many-files", false, 6, 1, "limit of open files", "Too many open files"},
 		{"prepare-short-redo", false, 1, 1, "", "ib_logfile0 is too small"},
 		{"prepare-no-config", false, 1, 0, "", "Can't open backup-my.cnf"},
 	} {
