@@ -355,7 +355,7 @@ func TestTaken(t *testing.T) {
 		full := "db1/" + beganID + "/" + name
 		j := job{stream: longStream(t)}
 		// It appears after the ID was chosen: a sink without locks may have two runs.
-		_, err := j.run(t.Context(), "db1", through(r, &lateComer{memory: sink, name: full}))
+		_, err := j.run(t.Context(), "db1", through(r, &lateComer{memory: sink, name: full, make: func() { sink.put(full, []byte("another's")) }}))
 		if !errors.Is(err, fs.ErrExist) {
 			t.Errorf("%s: got error %v, want %v", name, err, fs.ErrExist)
 		}
@@ -369,12 +369,13 @@ func TestTaken(t *testing.T) {
 type lateComer struct {
 	*memory
 	name string
+	make func()
 }
 
 func (l *lateComer) Create(ctx context.Context, name string) (sinks.Writer, error) {
 	w, err := l.memory.Create(ctx, name)
 	if name == l.name && err == nil {
-		l.put(name, []byte("another's"))
+		l.make()
 	}
 	return w, err
 }

@@ -306,6 +306,8 @@ func TestHostileIndex(t *testing.T) {
 		{"last file without chunk", rawIndex(block, file+"\x07\x64"), ErrIndex},
 		{"payload beyond the stream", rawIndex(block, file+"\x01\x00\x42"), ErrIndex},
 		{"payload huge", rawIndex(block, file+"\x01\x00"+uvarint(most)), ErrIndex},
+		{"payload that reaches the limit of a file", rawIndex(block, file+"\x03\x00"+uvarint(1<<62-42)+"\x01\x00\x2a"), nil},
+		{"payload that reaches beyond it", rawIndex(block, file+"\x03\x00"+uvarint(1<<62-41)+"\x01\x00\x2a"), ErrIndex},
 		{"seek huge", rawIndex(block, file+"\x03\x00"+uvarint(most)), ErrIndex},
 		{"sparse with a huge map", rawIndex(block, file+"\x06\x00"+uvarint(1<<40)), ErrIndex},
 		{"sparse with a huge hole", rawIndex(block, file+"\x06\x00\x01"+uvarint(1<<32)+"\x00"), ErrIndex},

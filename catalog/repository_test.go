@@ -114,6 +114,15 @@ func TestConcurrentInit(t *testing.T) {
 	}
 }
 
+// TestInitLoses: another run makes the repository between our look and our write.
+func TestInitLoses(t *testing.T) {
+	sink := newMemory()
+	late := &lateComer{memory: sink, name: RepositoryObject, make: func() { repositories(t, sink) }}
+	if _, created, err := Init(t.Context(), late, "A"); err != nil || created {
+		t.Errorf("got created %v, error %v", created, err)
+	}
+}
+
 // TestInitBetween: another run makes the repository, and files a backup in it, while we look.
 func TestInitBetween(t *testing.T) {
 	sink := newMemory()

@@ -145,6 +145,9 @@ func TestLyingIndex(t *testing.T) {
 			{"raw size at the limit", func(x *pipeline.Block) { x.RawSize = pipeline.MaxBlockSize }},
 			{"raw size above the limit", func(x *pipeline.Block) { x.RawSize = pipeline.MaxBlockSize + 1 }},
 			{"raw size huge", func(x *pipeline.Block) { x.RawSize = 1<<63 - 1 }},
+			{"both sizes above the limit", func(x *pipeline.Block) {
+				x.RawSize, x.StoredSize = pipeline.MaxBlockSize+1, pipeline.MaxBlockSize+1
+			}},
 			{"stored size 0", func(x *pipeline.Block) { x.StoredSize = 0 }},
 			{"stored size negative", func(x *pipeline.Block) { x.StoredSize = -1 }},
 			{"stored size one less", func(x *pipeline.Block) { x.StoredSize-- }},
