@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 // Target says where a backup goes.
 type Target struct {
 	Repositories []*catalog.Repository
+	Lost         []error       // repositories that could not even be opened: the others get the backup, with a warning
 	Server       string        // the name it is filed under
 	WaitLock     time.Duration // how long to wait for another run to end
 	Mbwrap       string        // this program's version, for the manifest
@@ -38,7 +40,7 @@ func Run(ctx context.Context, t Target, o Options) (*Result, error) {
 	if err != nil {
 		return nil, errors.Join(err, pending.Abort(ctx))
 	}
-	result := &Result{Manifest: manifest, Failed: pending.Failed(), Elapsed: time.Since(r.started)}
+	result := &Result{Manifest: manifest, Failed: slices.Concat(t.Lost, pending.Failed()), Elapsed: time.Since(r.started)}
 	if reporter, ok := r.source.(Reporter); ok {
 		result.Phases = reporter.Report().Phases
 	}
@@ -94,7 +96,7 @@ func (r *run) into(ctx context.Context, t Target, pending *catalog.Pending) (*ca
 	if err := r.compare(ctx, t, m); err != nil {
 		return nil, err
 	}
-	for _, err := range pending.Failed() {
+	for _, err := range slices.Concat(t.Lost, pending.Failed()) {
 		m.Warnings = append(m.Warnings, "another repository did not get this backup: "+err.Error())
 	}
 	log, err := r.log.Close()
@@ -134,8 +136,8 @@ func (r *run) judge() (*catalog.Manifest, error) {
 		m.Warnings = append(m.Warnings, fmt.Sprintf("%d chunks of unknown types that may be ignored are in the stream", stats.Ignored))
 	}
 	err := r.position(m)
-	if o.AnyStream && errors.Is(err, mariadb.ErrNoMetadata) {
-		return m, nil
+	if o.AnyStream {
+		return m, nil // what it is a stream of is nobody's business
 	}
 	return m, err
 }
@@ -175,15 +177,18 @@ func (r *run) position(m *catalog.Manifest) error {
 // shrunk is the part of the previous backup's raw size below which a backup is suspicious.
 const shrunk = 0.5
 
-// compare looks at the size of the previous good backup: one that is suddenly half as large deserves a look.
+// compare looks at the size of the previous good backup: one that is suddenly half as large deserves a look. A repository
+// that can't be asked does not stop the backup, unless it was to be refused for its size.
 func (r *run) compare(ctx context.Context, t Target, m *catalog.Manifest) error {
+	var failed error
 	for _, repository := range t.Repositories {
 		previous, err := repository.Find(ctx, t.Server, catalog.Latest)
 		if errors.Is(err, catalog.ErrNoBackup) {
 			continue
 		}
 		if err != nil {
-			return err
+			failed = errors.Join(failed, &catalog.RepositoryError{Location: repository.Location(), Err: err})
+			continue
 		}
 		if previous.Manifest.Partial != m.Partial || previous.Manifest.Type != m.Type ||
 			float64(m.RawBytes) >= shrunk*float64(previous.Manifest.RawBytes) {
@@ -196,7 +201,11 @@ func (r *run) compare(ctx context.Context, t Target, m *catalog.Manifest) error 
 		m.Warnings = append(m.Warnings, fmt.Sprintf("%v: %s", ErrShrunk, text))
 		return nil
 	}
-	return nil
+	if failed != nil && !r.options.FailOnShrink {
+		m.Warnings = append(m.Warnings, "the size could not be compared with that of the last backup: "+failed.Error())
+		return nil
+	}
+	return failed
 }
 
 // times fills in when and where the time went.

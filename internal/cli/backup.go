@@ -28,6 +28,7 @@ type backupOptions struct {
 	StallTimeout time.Duration
 	WaitLock     time.Duration
 	LimitRate    int64
+	KillAfter    time.Duration
 	Nice         int
 
 	rest []string // options for the tool
@@ -75,7 +76,7 @@ func (s *serverFlags) connect() (mariadb.ConnectOptions, error) {
 func newBackup(env *Env) *command {
 	o := &backupOptions{
 		Type: "full", Codec: "zstd", Level: "auto", Verify: "none", Expect: "backup", Create: true,
-		VolumeSize: 64 << 30, StallTimeout: time.Hour,
+		VolumeSize: 64 << 30, StallTimeout: time.Hour, KillAfter: 10 * time.Second,
 	}
 	return &command{
 		name: "backup", summary: "take a backup", rest: "mariadb-backup options",
@@ -115,7 +116,7 @@ func (o *backupOptions) own() []*setting {
 		toggle(&o.SkipCheck, "skip-check", "no look at the server before the run"),
 		toggle(&o.Stdin, "stdin", "take the stream from standard input instead of running the tool"),
 		text(&o.To, "to", "FILE", "write one compressed stream to FILE, or - for standard output; no repository"),
-		text(&o.Expect, "expect", "WHAT", "backup: a whole backup; any: any well-formed stream, with --to or --stdin").
+		text(&o.Expect, "expect", "WHAT", "backup: a whole backup; any: any well-formed stream, with --to").
 			among("backup", "any"),
 		toggle(&o.Create, "create", "create the repository if there is none yet"),
 		toggle(&o.FailOnShrink, "fail-on-shrink", "do not commit a backup less than half as large as the last"),
@@ -123,6 +124,7 @@ func (o *backupOptions) own() []*setting {
 		span(&o.StallTimeout, "stall-timeout", "TIME", "stop the run when no byte came for this long; 0: never"),
 		span(&o.WaitLock, "wait-lock", "TIME", "wait this long for another run to end"),
 		bytesize(&o.LimitRate, "limit-rate", "SIZE", "read at most this much a second"),
+		span(&o.KillAfter, "kill-after", "TIME", "kill the tool when it has not ended this long after it was asked to"),
 		number(&o.Nice, "nice", "N", "lower the tool's priority by N, 1 to 19"),
 	}
 }
@@ -149,8 +151,8 @@ func (o *backupOptions) check() error {
 		return usagef("--to and --repo: where is the backup to go?")
 	case o.To != "" && o.Verify != "none":
 		return usagef("--verify works on backups in a repository, not with --to")
-	case o.Expect == "any" && o.To == "" && !o.Stdin:
-		return usagef("--expect any goes with --stdin or --to: a repository holds whole backups of a server")
+	case o.Expect == "any" && o.To == "":
+		return usagef("--expect any goes with --to: a repository holds whole backups of a server")
 	case o.Nice > 19:
 		return usagef("--nice: want 0 to 19, got %d", o.Nice)
 	}

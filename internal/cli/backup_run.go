@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,7 @@ type backupRun struct {
 	meter    *pipeline.Meter
 	reporter *progress.Reporter
 	target   backup.Target
+	reached  *mariadb.ConnectOptions // how the look before the run found the server; nil without one
 }
 
 // runHooked runs a backup and tells everyone who wants to know how it ended. A hook that does not work makes a good
@@ -145,20 +147,27 @@ func (r *backupRun) open(ctx context.Context) error {
 	}
 	r.target = backup.Target{Server: server, WaitLock: r.WaitLock, Mbwrap: programVersion(), Host: r.host}
 	for _, place := range r.Repos {
-		sink, err := openSink(place, r.Create)
-		if err != nil {
+		repository, err := r.openOne(ctx, place)
+		switch {
+		case err == nil:
+			r.target.Repositories = append(r.target.Repositories, repository)
+		case as[*usageError](err):
 			return err
+		default:
+			r.target.Lost = append(r.target.Lost, err)
 		}
-		repository, err := r.openOne(ctx, sink, place)
-		if err != nil {
-			return err
-		}
-		r.target.Repositories = append(r.target.Repositories, repository)
 	}
-	return nil
+	if len(r.target.Repositories) > 0 {
+		return nil // what is lost becomes a warning
+	}
+	return errors.Join(r.target.Lost...)
 }
 
-func (r *backupRun) openOne(ctx context.Context, sink sinks.Sink, place string) (*catalog.Repository, error) {
+func (r *backupRun) openOne(ctx context.Context, place string) (*catalog.Repository, error) {
+	sink, err := openSink(place, r.Create)
+	if err != nil {
+		return nil, err
+	}
 	if !r.Create {
 		return catalog.Open(ctx, sink, place)
 	}
@@ -175,8 +184,12 @@ func (r *backupRun) startTool(ctx context.Context, log io.Writer) (backup.Source
 	if err != nil {
 		return nil, err
 	}
+	if r.reached != nil {
+		connect = *r.reached
+	}
 	return mariadb.StartBackup(ctx, mariadb.BackupOptions{
-		ConnectOptions: connect, Tool: r.Tool, Args: r.rest, Nice: r.Nice, Log: log, OnEvent: r.event,
+		ConnectOptions: connect, Tool: r.Tool, Args: r.rest, Nice: r.Nice, Grace: r.KillAfter,
+		Log: log, OnEvent: r.event,
 	})
 }
 
@@ -218,7 +231,7 @@ func (r *backupRun) do(ctx context.Context, o backup.Options) (*backup.Result, e
 		if r.env.StdoutTTY {
 			return nil, usagef("standard output is a terminal, and the stream is binary: redirect or pipe it")
 		}
-		return backup.RunPlain(ctx, r.env.Stdout, o)
+		return backup.RunPlain(ctx, r.env.binaryStdout(), o)
 	}
 	return r.toFile(ctx, o)
 }
@@ -263,7 +276,10 @@ func (r *backupRun) tell(ctx context.Context, result *backup.Result) error {
 		r.env.warnf("%s", printable(warning))
 	}
 	for _, err := range result.Failed {
-		r.env.warnf("%v", err)
+		known := func(w string) bool { return strings.Contains(w, err.Error()) }
+		if !slices.ContainsFunc(m.Warnings, known) {
+			r.env.warnf("%v", err)
+		}
 	}
 	if all == nil && len(m.Warnings)+len(result.Failed) > 0 {
 		all = reported(errWarnings)

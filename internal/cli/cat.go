@@ -54,6 +54,7 @@ func runCat(ctx context.Context, o *catOptions, env *Env, ref string) error {
 	_, end := env.watch("cat", b.Manifest.RawBytes, meter)
 	defer end()
 	checker := xbstream.NewChecker(xbstream.Options{})
+	out := env.binaryStdout()
 	err = pipeline.Unpack(ctx, pipeline.UnpackOptions{
 		Codec: row, Jobs: o.Jobs, Blocks: index.AllBlocks(), Meter: meter,
 		Volume: volumes.At,
@@ -62,7 +63,7 @@ func runCat(ctx context.Context, o *catOptions, env *Env, ref string) error {
 		if _, err := checker.Write(raw.Data); err != nil {
 			return err
 		}
-		_, err := env.Stdout.Write(raw.Data)
+		_, err := out.Write(raw.Data)
 		return err
 	})
 	if err != nil {

@@ -115,7 +115,8 @@ func (r *run) finish(err error) int {
 	return code
 }
 
-// tell writes the final error: to standard error, or as JSON to standard output, and in both cases to the log file.
+// tell writes the final error: to standard error, or as JSON to standard output unless that carries a stream, and in any
+// case to the log file.
 func (r *run) tell(err error) {
 	if err == nil || as[*reportedError](err) || r.readerLeft(err) {
 		return
@@ -139,7 +140,11 @@ func (r *run) tell(err error) {
 	}
 	e := &report.Error
 	e.Message, e.Code, e.Exit, e.Hint = err.Error(), exitName(code), code, hint
-	if werr := writeJSON(r.env.Stdout, report); werr != nil {
+	out := r.env.Stdout
+	if r.out.binary {
+		out = r.env.Stderr
+	}
+	if werr := writeJSON(out, report); werr != nil {
 		_, _ = fmt.Fprintln(r.env.Stderr, message)
 	}
 }

@@ -111,16 +111,17 @@ func runList(ctx context.Context, o *listOptions, env *Env) error {
 
 // listTable makes the table that people read.
 func listTable(backups []*catalog.Backup, several bool) *table {
-	t := newTable("SERVER", "ID", "STATE", ">TOOK", ">RAW", ">STORED", ">RATIO", "CODEC", "VERIFIED", "")
+	headings := []string{"SERVER", "ID", "STATE", ">TOOK", ">RAW", ">STORED", ">RATIO", "CODEC", "VERIFIED", "REPOSITORY"}
+	if !several {
+		headings = headings[:len(headings)-1]
+	}
+	t := newTable(headings...)
 	for _, b := range backups {
-		row := []string{b.Server, b.ID, string(b.State), "", "", "", "", "", verifiedText(b), ""}
+		row := []string{b.Server, b.ID, string(b.State), "", "", "", "", "", verifiedText(b), b.Repository.Location()}
 		if m := b.Manifest; m != nil {
 			row[3] = progress.Duration(m.Finished.Sub(m.Started))
 			row[4], row[5] = progress.Size(m.RawBytes), progress.Size(m.StoredBytes)
 			row[6], row[7] = progress.Ratio(m.RawBytes, m.StoredBytes), codecText(m)
-		}
-		if several {
-			row[9] = b.Repository.Location()
 		}
 		t.add(row...)
 	}

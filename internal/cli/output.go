@@ -17,8 +17,18 @@ func (e *outputError) Unwrap() error { return e.err }
 
 // output remembers the first failure of standard output, so that a command that prints a report need not look.
 type output struct {
-	w   io.Writer
-	err error
+	w      io.Writer
+	err    error
+	binary bool // carries a stream: nothing else may be written to it
+}
+
+// binaryStdout returns standard output for a stream of bytes. The final error goes to standard error from now on, also
+// as JSON: behind half a stream it would be taken for part of it.
+func (e *Env) binaryStdout() io.Writer {
+	if o, ok := e.Stdout.(*output); ok {
+		o.binary = true
+	}
+	return e.Stdout
 }
 
 func (o *output) Write(p []byte) (int, error) {

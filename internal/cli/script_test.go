@@ -47,16 +47,22 @@ const patience = 30 * time.Second
 //	launch NAME PROGRAM ARG…       start in the background, with output in NAME.out and NAME.err
 //	signal NAME INT|TERM|HUP|KILL  send a signal to it
 //	reap NAME CODE                 wait for its end, and want this exit code, or signal:9
-//	waitfile FILE [TEXT]           wait until FILE exists, and holds TEXT
+//	waitfile FILE [TEXT]           wait until FILE, a pattern, exists, and holds TEXT
 //	json FILE PATH [VALUE]         want VALUE at PATH (a.b.0) of FILE, or anything there; FILE may be stdout
 //	flip FILE OFFSET               turn round all bits of one byte; a negative offset counts from the end
 //	cut FILE SIZE                  truncate; a negative size is what goes from the end
 //	size FILE BYTES                want a file of that size
 //	mode FILE OCTAL                want these permissions
 //	mkstream FILE [NAME=NUMBER…]   make a backup's stream; see scriptMkstream
+//	rawstream FILE ITEM…           make any stream, also a bad one; see scriptRawStream
+//	nofiles DIR…                   want no file below the directories
+//	gone PIDFILE                   wait until the process whose number is in the file has ended
+//	timer [TIME]                   start the clock; with TIME want at most that much since
+//	hookserver NAME STATUS         start an HTTP server; its address becomes $NAME; see scriptHookServer
 //
 // the variables $fakebackup and $mbwrap, which are the absolute paths of these programs, and the conditions [tool:NAME]
-// (an outside program is there, and must be if MBWRAP_REQUIRE says so) and [root].
+// (an outside program is there, and must be if MBWRAP_REQUIRE says so), [root] and [mount] (unshare can mount a small file
+// system that nobody else sees).
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                "testdata/script",
@@ -75,6 +81,12 @@ func TestScripts(t *testing.T) {
 			"size":     scriptSize,
 			"mode":     scriptMode,
 			"mkstream": scriptMkstream,
+
+			"rawstream":  scriptRawStream,
+			"nofiles":    scriptNoFiles,
+			"gone":       scriptGone,
+			"timer":      scriptTimer,
+			"hookserver": scriptHookServer,
 		},
 	})
 }
@@ -90,12 +102,16 @@ func setUpScript(env *testscript.Env) error {
 	env.Setenv("PATH", env.Getenv("PATH")+":/usr/sbin:/usr/local/sbin")
 	env.Setenv("GORACE", "atexit_sleep_ms=0") // else every program lingers for a second in a test with -race
 	env.Values[launchedKey{}] = map[string]*launched{}
+	env.Values[clockKey{}] = new(time.Time)
 	return nil
 }
 
 func scriptCondition(cond string) (bool, error) {
-	if cond == "root" {
+	switch cond {
+	case "root":
 		return os.Getuid() == 0, nil
+	case "mount":
+		return exec.Command("unshare", "-m", "mount", "-t", "tmpfs", "none", "/tmp").Run() == nil, nil
 	}
 	name, ok := strings.CutPrefix(cond, "tool:")
 	if !ok {
@@ -221,8 +237,12 @@ func scriptWaitFile(ts *testscript.TestScript, neg bool, args []string) {
 	scriptArgs(ts, neg, args, 1, "waitfile FILE [TEXT]")
 	want := []byte(strings.Join(args[1:], " "))
 	for start := time.Now(); time.Since(start) < patience; time.Sleep(5 * time.Millisecond) {
-		if text, err := os.ReadFile(ts.MkAbs(args[0])); err == nil && bytes.Contains(text, want) {
-			return
+		names, err := filepath.Glob(ts.MkAbs(args[0]))
+		ts.Check(err)
+		for _, name := range names {
+			if text, err := os.ReadFile(name); err == nil && bytes.Contains(text, want) {
+				return
+			}
 		}
 	}
 	ts.Fatalf("%s: not there with %q after %v", args[0], want, patience)
