@@ -36,7 +36,7 @@ func (r *backupRun) look(ctx context.Context) (int64, error) {
 			r.env.detailf("check: %s: %s", f.What, f.Detail)
 		}
 	}
-	if size := r.dataSize(ctx, connect); size > 0 {
+	if size := r.meet(ctx, connect); size > 0 {
 		total = size
 	}
 	return total, nil
@@ -55,16 +55,19 @@ func unfit(f mariadb.Finding) error {
 	return withHint(fmt.Errorf("%w (%w)", err, errSource), hint)
 }
 
-// dataSize asks for the size of the data directory, for the progress; 0 if nobody looks or it can't be known.
-func (r *backupRun) dataSize(ctx context.Context, connect mariadb.ConnectOptions) int64 {
+// meet keeps how the server was reached: the tool does not read all option files that lead there. It returns the size of
+// the data directory for the progress, 0 if nobody looks or it can't be known.
+func (r *backupRun) meet(ctx context.Context, connect mariadb.ConnectOptions) int64 {
+	server, err := mariadb.Connect(ctx, connect)
+	if err != nil {
+		return 0 // the tool will say why
+	}
+	defer server.Close() // only read from
+	found := server.Options()
+	r.reached = &found
 	if mode := r.env.console().mode; mode == progress.None || mode == progress.Auto && !r.env.StderrTTY {
 		return 0
 	}
-	server, err := mariadb.Connect(ctx, connect)
-	if err != nil {
-		return 0
-	}
-	defer server.Close() // only read from
 	facts, err := server.Facts(ctx)
 	if err != nil {
 		return 0
