@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fixed returns a contender whose runs take what samples say, one after the other.
+func fixed(name string, samples ...sample) *contender {
+	next := 0
+	return &contender{name: name, run: func(context.Context) (sample, error) {
+		s := samples[next]
+		next++
+		return s, nil
+	}}
+}
+
+func TestRaceTakesTurnsAndDropsTheSlow(t *testing.T) {
+	var order []string
+	fast := fixed("fast", sample{wall: 3 * time.Second, cpu: 5, size: 7}, sample{wall: time.Second, cpu: 1}, sample{wall: 2 * time.Second, cpu: 9})
+	slow := fixed("slow", sample{wall: tooLong + 1})
+	err := race(t.Context(), []*contender{fast, slow}, 3, func(c *contender) { order = append(order, c.name) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Join(order, " "), "fast slow fast fast"; got != want {
+		t.Errorf("got order %q, want %q", got, want)
+	}
+	if got, want := fast.median(), (sample{wall: 2 * time.Second, cpu: 5, size: 7}); got != want {
+		t.Errorf("got medians %+v, want %+v", got, want)
+	}
+}
+
+func TestRaceStopsAtAnError(t *testing.T) {
+	broken := errors.New("broken")
+	bad := &contender{name: "bad", run: func(context.Context) (sample, error) { return sample{}, broken }}
+	if err := race(t.Context(), []*contender{bad}, 1, func(*contender) {}); !errors.Is(err, broken) {
+		t.Errorf("got %v, want %v", err, broken)
+	}
+}
+
+func TestMeasure(t *testing.T) {
+	dir := t.TempDir()
+	in, out := filepath.Join(dir, "in"), filepath.Join(dir, "out")
+	if err := os.WriteFile(in, []byte("0123456789"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := measure(t.Context(), command{argv: []string{"cat"}, stdin: in, out: out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.size != 10 || s.wall <= 0 || s.rss <= 0 {
+		t.Errorf("got %+v, want 10 bytes of output, some time and some memory", s)
+	}
+	_, err = measure(t.Context(), command{argv: []string{"sh", "-c", "echo no such luck >&2; exit 3"}})
+	if err == nil || !strings.Contains(err.Error(), "no such luck") {
+		t.Errorf("got %v, want an error with what the program said", err)
+	}
+}
+
+func TestPromisesOfRestoreAndMemory(t *testing.T) {
+	run := func(ours, durable time.Duration, rss int64) *bench {
+		b := &bench{}
+		rows := []*contender{fixed("zstd -dc | mbstream -x -p 2"), fixed("the same, then sync -f"), fixed("mbwrap restore --no-prepare")}
+		rows[0].samples = []sample{{wall: durable / 2}}
+		rows[1].samples = []sample{{wall: durable}}
+		rows[2].samples = []sample{{wall: ours, rss: rss}}
+		b.promiseRestore(&stream{kind: "tpcc"}, rows)
+		b.promiseMemory(rows[2:])
+		return b
+	}
+	for _, c := range []struct {
+		name          string
+		ours, durable time.Duration
+		rss           int64
+		broken        int
+	}{
+		{"both kept", 10 * time.Second, 13 * time.Second, 127 << 20, 0},
+		{"too slow", 10 * time.Second, 12 * time.Second, 127 << 20, 1},
+		{"too large", 10 * time.Second, 13 * time.Second, 128 << 20, 1},
+	} {
+		if got := run(c.ours, c.durable, c.rss).broken(); got != c.broken {
+			t.Errorf("%s: got %d broken, want %d", c.name, got, c.broken)
+		}
+	}
+}
+
+func TestReport(t *testing.T) {
+	b := &bench{options: &options{}}
+	c := &contender{name: "a | b", samples: []sample{{wall: 2 * time.Second, cpu: 3 * time.Second, rss: 64 << 20, size: 25e6}}}
+	b.tables = []resultTable{{title: "Title", note: "Note.", raw: 100e6, sized: true, rows: []*contender{c}}}
+	b.promise(false, "it flies", "no")
+	got := string(b.report(markdownText{}))
+	want := `
+## Title
+
+|  | wall s | CPU s | MB/s in | MB out | of raw | ratio | RSS MiB | runs |
+|---|---:|---:|---:|---:|---:|---:|---:|---:|
+| a \| b | 2.00 | 3.00 | 50 | 25.0 | 0.250 | 4.00 | 64 | 1 |
+
+Note.
+
+## Promises
+
+- BROKEN  it flies: no
+`
+	if got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	if text := string(b.report(plainText{})); !strings.Contains(text, "  a | b ") {
+		t.Errorf("got %q, want the row in it", text)
+	}
+}
