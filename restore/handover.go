@@ -105,8 +105,7 @@ func (r *runner) settle() error {
 	if err := r.owner.own(w.data); err != nil {
 		return err
 	}
-	// The context does not count any more: this does not take long after all that was written before.
-	if err := syncTree(context.Background(), w.data, w.disk); err != nil {
+	if err := w.makeDurable(); err != nil {
 		return err
 	}
 	entries, err := fs.ReadDir(w.data.FS(), ".")
@@ -124,6 +123,15 @@ func (r *runner) settle() error {
 	// Without its system tablespace a directory is no data directory: it goes last.
 	slices.SortStableFunc(w.state.Entries, func(a, b string) int { return boolOrder(a == systemSpace, b == systemSpace) })
 	return w.phase(PhaseHandOver)
+}
+
+// makeDurable sees that what was done since the files were extracted and synced is on the disk, too: only a prepare has
+// written to them. No context stops it: it does not take long after all that was written before.
+func (w *work) makeDurable() error {
+	if !w.state.Prepare {
+		return syncFileSystem(w.disk)
+	}
+	return syncTree(context.Background(), w.data, w.disk)
 }
 
 // boolOrder sorts false before true.

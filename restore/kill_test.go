@@ -70,9 +70,9 @@ func killStream(t testing.TB) ([]byte, map[string]string) {
 	want := make(map[string]string)
 	for i := range 120 {
 		name := fmt.Sprintf("db%d/t%d.ibd", i%7, i)
-		content := string(noise(uint64(i), 20_000+i*4_000))
-		for at := 0; at < len(content); at += 100_000 {
-			b.put(name, []byte(content[at:min(at+100_000, len(content))]))
+		content := string(noise(uint64(i), 20_000+i*800))
+		for at := 0; at < len(content); at += 30_000 {
+			b.put(name, []byte(content[at:min(at+30_000, len(content))]))
 		}
 		b.end(name)
 		want[name] = content
@@ -99,7 +99,7 @@ func TestKilledAndRunAgain(t *testing.T) {
 	})
 	r := rand.New(rand.NewPCG(3, 1))
 	kills, resumed := 0, 0
-	for round := range 8 {
+	for round := range 5 {
 		target := filepath.Join(memoryDir(t), "t")
 		for kill := 0; ; kill++ {
 			delay := time.Duration(r.Int64N(int64(whole) * int64(kill+2) / 2))

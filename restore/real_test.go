@@ -65,10 +65,10 @@ func realServer(t *testing.T) *mariadb.Scratch {
 	return s
 }
 
-// run executes statements; mysql_seq.s stands for the numbers up to 20000.
+// run executes statements; mysql_seq.s stands for the numbers up to 8000.
 func run(t *testing.T, s *mariadb.Scratch, statement string) {
 	t.Helper()
-	statement = strings.ReplaceAll(statement, "mysql_seq.s", "(SELECT seq FROM mysql.seq_1_to_20000) seq_")
+	statement = strings.ReplaceAll(statement, "mysql_seq.s", "(SELECT seq FROM mysql.seq_1_to_8000) seq_")
 	if _, err := s.DB().ExecContext(t.Context(), statement); err != nil {
 		t.Fatalf("%s: %v", statement, err)
 	}
@@ -343,19 +343,17 @@ func sameAsMbstream(t *testing.T, source *mariadb.Scratch) {
 		t.Fatal(err)
 	}
 	want := readTree(t, theirs)
-	for _, name := range []string{"none", "zstd"} {
-		ours := filepath.Join(t.TempDir(), name)
-		packed := compress(t, name, stream, 1<<20)
-		if _, err := restore.Extract(t.Context(), streamOf(packed), restore.ExtractOptions{Target: ours}); err != nil {
-			t.Fatal(err)
-		}
-		sameTree(t, ours, want)
-		page := filepath.Join("keep", "pagec.ibd")
-		if got, most := blocks(t, filepath.Join(ours, page)), blocks(t, filepath.Join(theirs, page))*5/4; got > most {
-			t.Errorf("page-compressed table: takes %d bytes, mbstream's %d", got, most)
-		}
+	ours := filepath.Join(t.TempDir(), "ours")
+	packed := compress(t, "zstd", stream, 1<<20)
+	if _, err := restore.Extract(t.Context(), streamOf(packed), restore.ExtractOptions{Target: ours}); err != nil {
+		t.Fatal(err)
 	}
-	backup := makeBackup(t, t.TempDir(), stream, packing{codec: "gzip"})
+	sameTree(t, ours, want)
+	page := filepath.Join("keep", "pagec.ibd")
+	if got, most := blocks(t, filepath.Join(ours, page)), blocks(t, filepath.Join(theirs, page))*5/4; got > most {
+		t.Errorf("page-compressed table: takes %d bytes, mbstream's %d", got, most)
+	}
+	backup := makeBackup(t, t.TempDir(), stream, packing{codec: "lz4"})
 	target := filepath.Join(t.TempDir(), "t")
 	if _, err := restore.Run(t.Context(), restore.Options{Target: target, Backup: backup, NoPrepare: true}); err != nil {
 		t.Fatal(err)

@@ -22,11 +22,8 @@ func page0(flags uint32) []byte {
 }
 
 func noise(seed uint64, n int) []byte {
-	r := rand.New(rand.NewPCG(seed, 1))
 	p := make([]byte, n)
-	for i := range p {
-		p[i] = byte(r.Uint32())
-	}
+	rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)}).Read(p)
 	return p
 }
 
