@@ -32,7 +32,8 @@
 //     flag opens one and before the stream ends.
 //   - Rename and remove touch only files that have ended; one that names an open file is an error. A source that does
 //     not exist is no error: MariaDB sends them for tables that came and went during the backup. A rename replaces its
-//     target. A remove of a directory removes all below it; a trailing '*' removes every path that starts so.
+//     target. A remove of a directory removes all below it; a trailing '*' removes the files of that directory whose
+//     names start so.
 //   - Every file that was opened ends before the stream does, and a stream of nothing is no stream.
 //
 // An unknown type is an error, unless the chunk carries [FlagIgnorable]: such a chunk has the layout of a payload and is

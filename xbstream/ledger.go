@@ -135,7 +135,8 @@ func (l *ledger) rename(from, to string) *Error {
 	return nil
 }
 
-// drop removes what a remove chunk names: all paths with a prefix, a file, or else a directory with all below it.
+// drop removes what a remove chunk names: the files of one directory whose names begin so, a file, or else a directory
+// with all below it.
 func (l *ledger) drop(path string) *Error {
 	if err := checkRemove(path); err != nil {
 		return &Error{Kind: KindPath, Path: path, Err: err}
@@ -145,12 +146,12 @@ func (l *ledger) drop(path string) *Error {
 		prefix = path + "/"
 	}
 	for name := range l.open {
-		if name == path || strings.HasPrefix(name, prefix) {
+		if name == path || begins(name, prefix, all) {
 			return fault(KindOpen, path, "remove: file %q has not ended", name)
 		}
 	}
 	if all || !l.ended.remove(path) {
-		l.ended.removePrefix(prefix)
+		l.ended.removePrefix(prefix, all)
 	}
 	return nil
 }

@@ -272,7 +272,7 @@ func (m *model) remove(name string) xbstream.Kind {
 		return xbstream.KindPath
 	}
 	below := func(file string) bool {
-		return file == name || strings.HasPrefix(file, name+"/") || all && strings.HasPrefix(file, prefix)
+		return file == name || strings.HasPrefix(file, name+"/") || all && strings.HasPrefix(file, prefix) && !strings.Contains(file[len(prefix):], "/")
 	}
 	for file := range m.pos {
 		if below(file) {

@@ -39,19 +39,29 @@ func (s *pathSet) remove(path string) bool {
 	return len(s.has) < n
 }
 
-// removePrefix removes every path that starts with prefix.
-func (s *pathSet) removePrefix(prefix string) {
+// begins tells whether path starts with prefix; when flat is set what follows must lie in the same directory.
+func begins(path, prefix string, flat bool) bool {
+	rest, found := strings.CutPrefix(path, prefix)
+	return found && !(flat && strings.Contains(rest, "/"))
+}
+
+// removePrefix removes every path that starts with prefix; when flat is set only those of the prefix's own directory.
+func (s *pathSet) removePrefix(prefix string, flat bool) {
 	s.list()
 	i, _ := slices.BinarySearch(s.sorted, prefix)
-	j := i
+	j, kept := i, 0
 	for ; j < len(s.sorted) && strings.HasPrefix(s.sorted[j], prefix); j++ {
+		if !begins(s.sorted[j], prefix, flat) {
+			kept++
+			continue
+		}
 		delete(s.has, s.sorted[j])
 	}
-	if j-i >= cutAt {
+	if kept == 0 && j-i >= cutAt {
 		s.sorted = slices.Delete(s.sorted, i, j)
 	}
 	s.recent = slices.DeleteFunc(s.recent, func(path string) bool {
-		if !strings.HasPrefix(path, prefix) {
+		if !begins(path, prefix, flat) {
 			return false
 		}
 		delete(s.has, path)

@@ -26,9 +26,12 @@ func TestPathSet(t *testing.T) {
 					t.Fatalf("%d paths, step %d: remove %q: got %v, want %v", paths, step, path, got, had)
 				}
 			case 3:
-				prefix := path[:min(len(path), 4+r.IntN(4))]
-				set.removePrefix(prefix)
-				maps.DeleteFunc(want, func(p string, _ struct{}) bool { return strings.HasPrefix(p, prefix) })
+				prefix := path[:min(len(path), 1+r.IntN(7))]
+				flat := r.IntN(2) == 0
+				set.removePrefix(prefix, flat)
+				maps.DeleteFunc(want, func(p string, _ struct{}) bool {
+					return strings.HasPrefix(p, prefix) && !(flat && strings.Contains(p[len(prefix):], "/"))
+				})
 				if !maps.Equal(set.has, want) {
 					t.Fatalf("%d paths, step %d: after removing %q: got %d paths, want %d", paths, step, prefix, len(set.has), len(want))
 				}
