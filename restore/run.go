@@ -62,10 +62,21 @@ func (r *runner) run(ctx context.Context) (Result, error) {
 		r.result.Next = r.nextSteps()
 		return r.result, r.work.close()
 	}
-	err = explainFull(r.target.path, err)
-	again := r.source.certain() && (r.plan != nil || r.work.state.Phase != PhaseExtract) && r.work.state.Prepares < 2
-	err = &IncompleteError{Dir: r.target.unfinishedDir(), Phase: r.work.state.Phase, Again: again, Err: err}
+	err = &IncompleteError{
+		Dir: r.target.unfinishedDir(), Phase: r.work.state.Phase, Again: r.again(), Err: explainFull(r.target.path, err),
+	}
 	return r.result, errors.Join(err, r.work.close())
+}
+
+// again tells whether another run can keep what this one has made.
+func (r *runner) again() bool {
+	switch r.work.state.Phase {
+	case PhaseExtract:
+		return r.plan != nil
+	case PhasePrepare:
+		return r.source.certain() && r.work.state.Prepares < 2
+	}
+	return r.source.certain()
 }
 
 // ready checks everything that can be checked before the target is touched, and then takes hold of the target.
