@@ -23,47 +23,58 @@ func gzipLibrary() string { return moduleVersion("github.com/klauspost/compress"
 // gzipBound: deflate stores what it can't compress in pieces of at least 16 KiB with 5 bytes each.
 func gzipBound(n int) int { return n + 5*(n/(16<<10)+2) + gzipHeader + gzipTrailer }
 
-// gzipCompressor has a writer for blocks that are mostly digits and one for others, each made when first needed.
+// gzipCompressor has a writer for blocks that are mostly digits, one for others, and one that codes bytes and looks for
+// no matches. Each is made when first needed.
 type gzipCompressor struct {
-	out           appender
-	level         int
-	digits, other *gzip.Writer
+	out                    appender
+	level                  int
+	digits, other, huffman *gzip.Writer
+	spare                  []byte // a second try
 }
 
 func newGzipCompressor(o CompressorOptions) (blockCompressor, error) {
 	return &gzipCompressor{level: o.Level}, nil
 }
 
+// compress tries twice where the library is at its worst: its fast methods store 64 KiB without a match as they are,
+// even if these are nothing but digits or letters.
 func (g *gzipCompressor) compress(dst, src []byte) ([]byte, error) {
-	w, err := g.writer(src)
-	if err != nil {
-		return dst, err
+	levels := gzipLevels[g.level-1]
+	w, level, poor := &g.other, levels.other, len(src)-len(src)/8
+	if mostlyDigits(src) {
+		w, level, poor = &g.digits, levels.digits, len(src)/2
+	}
+	out, err := g.pass(w, level, dst, src)
+	if err != nil || len(out)-len(dst) <= poor {
+		return out, err
+	}
+	g.spare, err = g.pass(&g.huffman, gzip.HuffmanOnly, g.spare[:0], src)
+	if err != nil || len(g.spare) >= len(out)-len(dst) {
+		return out, err
+	}
+	return append(dst, g.spare...), nil
+}
+
+// pass appends src as one member, by the writer at w, which it makes if there is none yet.
+func (g *gzipCompressor) pass(w **gzip.Writer, level int, dst, src []byte) (_ []byte, err error) {
+	if *w == nil {
+		if *w, err = gzip.NewWriterLevel(nil, level); err != nil {
+			return dst, err
+		}
 	}
 	g.out.b = dst
 	defer func() { g.out.b = nil }()
-	w.Reset(&g.out)
-	if _, err := w.Write(src); err != nil {
+	(*w).Reset(&g.out)
+	if _, err := (*w).Write(src); err != nil {
 		return dst, err
 	}
-	if err := w.Close(); err != nil {
+	if err := (*w).Close(); err != nil {
 		return dst, err
 	}
 	return g.out.b, nil
 }
 
-// writer returns the writer for such a block.
-func (g *gzipCompressor) writer(src []byte) (_ *gzip.Writer, err error) {
-	w, level := &g.other, gzipLevels[g.level-1].other
-	if mostlyDigits(src) {
-		w, level = &g.digits, gzipLevels[g.level-1].digits
-	}
-	if *w == nil {
-		*w, err = gzip.NewWriterLevel(nil, level)
-	}
-	return *w, err
-}
-
-func (g *gzipCompressor) close() { g.digits, g.other = nil, nil }
+func (g *gzipCompressor) close() { g.digits, g.other, g.huffman, g.spare = nil, nil, nil, nil }
 
 // mostlyDigits tells whether at least two thirds of the bytes are digits or the dashes between them, as in the tables
 // of sysbench. Zeros, of which pages that are not full have many, do not count. It looks at one byte in a hundred.

@@ -27,18 +27,33 @@ func TestMostlyDigits(t *testing.T) {
 	}
 }
 
-// TestNotLargerThanGzip: level 1 against the program's, level by level on digits.
+// TestNotLargerThanGzip: level 1 against the program's, and no level much larger than the one before.
 func TestNotLargerThanGzip(t *testing.T) {
 	c := lookup(t, "gzip")
-	for _, kind := range kinds[:2] {
-		data := kind.make(1 << 20)
-		last := len(run(t, data, "gzip", "-1", "-c"))
-		for level := 1; level <= 9; level++ {
-			got := len(compress(t, c, level, data))
-			if got > last+last/1000 {
-				t.Errorf("%s level %d: got %d bytes, want at most %d", kind.name, level, got, last)
+	for _, kind := range kinds {
+		for _, n := range []int{20_000, 100_000, 1 << 20} {
+			data := kind.make(n)
+			last := len(run(t, data, "gzip", "-1", "-c"))
+			for _, level := range []int{1, 3, 6} {
+				got := len(compress(t, c, level, data))
+				if got > last+last/100+64 {
+					t.Errorf("%s %d level %d: got %d bytes, want at most %d", kind.name, n, level, got, last)
+				}
+				last = got
 			}
-			last = got
+		}
+	}
+}
+
+// TestNoMatches: letters that never repeat are still coded, not stored.
+func TestNoMatches(t *testing.T) {
+	data := randomBytes(500_000)
+	for i := range data {
+		data[i] = 'A' + data[i]%32
+	}
+	for _, level := range []int{1, 6} {
+		if got, want := len(compress(t, lookup(t, "gzip"), level, data)), len(data)*5/8; got > want+want/50 {
+			t.Errorf("level %d: got %d bytes, want %d and 2 %%", level, got, want)
 		}
 	}
 }

@@ -48,7 +48,7 @@ var zstdLevels = [19]Params{
 // `gzip -1`. On digits the library's 4 to 8 are slower and larger than its 3, and its 9 gains one percent for six times
 // the work; on business rows its 1, 2 and 4 gain nothing over its 3 but some time.
 var gzipLevels = [9]struct{ digits, other int }{
-	{2, 3}, {2, 3}, {3, 5}, {3, 6}, {3, 7}, {3, 7}, {3, 8}, {3, 8}, {3, 9},
+	{2, 3}, {2, 3}, {3, 5}, {3, 5}, {3, 6}, {3, 7}, {3, 8}, {3, 8}, {3, 9},
 }
 
 // lz4Levels are levels of pierrec/lz4. The first gives what `lz4 -1` does; from the third on they search ever longer,

@@ -24,11 +24,11 @@ func smallFile(t *testing.T, c *Codec) (data, file []byte, ends map[int]bool) {
 // TestReadInPieces: the same data, however the source and the caller cut it.
 func TestReadInPieces(t *testing.T) {
 	forEach(t, func(t *testing.T, c *Codec) {
-		enc := newCompressor(t, c, CompressorOptions{BlockSize: 300_000})
+		enc := newCompressor(t, c, CompressorOptions{BlockSize: 100_000})
 		var data, file []byte
 		for _, kind := range kinds {
-			data = append(data, kind.make(300_000)...)
-			file = mustAppend(t, enc, file, data[len(data)-300_000:])
+			data = append(data, kind.make(100_000)...)
+			file = mustAppend(t, enc, file, data[len(data)-100_000:])
 		}
 		for _, row := range []struct {
 			name string
