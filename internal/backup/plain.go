@@ -24,13 +24,16 @@ func RunPlain(ctx context.Context, w io.Writer, o Options) (*Result, error) {
 func RunFile(ctx context.Context, sink sinks.Sink, name string, o Options) (*Result, error) {
 	w, err := sink.Create(ctx, name)
 	if err != nil {
-		return nil, err
+		return nil, &SinkError{err}
 	}
 	result, err := runPlain(ctx, plainVolume{w}, o)
 	if err != nil {
 		return nil, errors.Join(err, w.Abort())
 	}
-	return result, w.Commit()
+	if err := w.Commit(); err != nil {
+		return nil, &SinkError{err}
+	}
+	return result, nil
 }
 
 func runPlain(ctx context.Context, dst pipeline.Volumes, o Options) (*Result, error) {

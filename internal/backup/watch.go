@@ -60,9 +60,16 @@ func (r *run) limited(ctx context.Context) io.Reader {
 	if r.options.LimitRate <= 0 {
 		return r.source
 	}
-	const burst = 1 << 20
-	return &limitedReader{r.source, rate.NewLimiter(rate.Limit(r.options.LimitRate), burst), ctx}
+	burst := min(max(r.options.LimitRate/4, leastBurst), mostBurst)
+	return &limitedReader{r.source, rate.NewLimiter(rate.Limit(r.options.LimitRate), int(burst)), ctx}
 }
+
+// Bytes that are read at once under a limit. What a low limit reads in a quarter of a second must be little, or the wait
+// for it looks like a stall.
+const (
+	leastBurst = 4 << 10
+	mostBurst  = 1 << 20
+)
 
 // limitedReader reads no faster than its limiter allows, in pieces of at most the limiter's burst.
 type limitedReader struct {
@@ -75,7 +82,10 @@ func (l *limitedReader) Read(p []byte) (int, error) {
 	n, err := l.src.Read(p[:min(len(p), l.limiter.Burst())])
 	if n > 0 {
 		if werr := l.limiter.WaitN(l.ctx, n); werr != nil {
-			return n, context.Cause(l.ctx)
+			if cause := context.Cause(l.ctx); cause != nil {
+				werr = cause
+			}
+			return n, werr
 		}
 	}
 	return n, err
