@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
-	"os"
 	"slices"
 	"sync"
 
 	"github.com/mbwrap/mbwrap/catalog"
-	"github.com/mbwrap/mbwrap/codec"
 	"github.com/mbwrap/mbwrap/pipeline"
 	"github.com/mbwrap/mbwrap/sinks"
 	"github.com/mbwrap/mbwrap/xbstream"
@@ -162,51 +159,4 @@ func (v *volumes) close() error {
 	}
 	v.open = nil
 	return errors.Join(all...)
-}
-
-// extraction makes files in a directory.
-type extraction struct {
-	root    *os.Root
-	writers int
-	jobs    int
-	meter   *pipeline.Meter
-	onEnd   func(*file)
-	files   int64 // made
-	bytes   int64
-}
-
-// planned makes the files of a plan out of the blocks of a backup.
-func (x *extraction) planned(ctx context.Context, b *catalog.Backup, p *plan) (err error) {
-	c, err := codec.Lookup(b.Manifest.Codec)
-	if err != nil {
-		return err
-	}
-	vs := newVolumes(ctx, b)
-	defer func() { err = errors.Join(err, vs.close()) }()
-	t := newTree(x.root, x.writers, x.onEnd)
-	chunks, stopChunks := iter.Pull(p.chunks())
-	defer stopChunks()
-	spans, stopSpans := iter.Pull(p.spans())
-	defer stopSpans()
-	feeder := &spanFeeder{
-		router: &router{assembler: assembler{tree: t, open: make(map[int]*file)}, plan: p, next: chunks},
-		next:   spans,
-	}
-	err = pipeline.Unpack(ctx, pipeline.UnpackOptions{
-		Codec: c, Jobs: x.jobs, Blocks: p.blocks(), Volume: vs.volume, Meter: x.meter,
-	}, feeder.emit)
-	if err == nil {
-		err = feeder.finish()
-	}
-	return x.end(t, err)
-}
-
-// end ends the tree. An error of a writer is what others followed from.
-func (x *extraction) end(t *tree, err error) error {
-	closed := t.close()
-	x.files, x.bytes = t.files, t.bytes
-	if closed != nil {
-		return closed
-	}
-	return err
 }

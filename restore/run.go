@@ -7,12 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"runtime"
 	"time"
 
 	"github.com/mbwrap/mbwrap/catalog"
 	"github.com/mbwrap/mbwrap/mariadb"
-	"github.com/mbwrap/mbwrap/pipeline"
 )
 
 // Run restores a backup or a stream into a directory: it makes the files, prepares them and hands them over. What can be
@@ -294,80 +292,4 @@ func (r *runner) timed(ctx context.Context, p Phase, do func(context.Context) er
 		r.result.HandOver = spent
 	}
 	return err
-}
-
-// extract makes the files and sees that they are on the disk.
-func (r *runner) extract(ctx context.Context) error {
-	x := &extraction{root: r.work.data, writers: max(2, runtime.GOMAXPROCS(0)), jobs: r.Jobs, meter: r.Meter}
-	if x.meter == nil {
-		x.meter = new(pipeline.Meter)
-	}
-	var err error
-	if r.plan != nil {
-		err = r.extractPlan(ctx, x)
-	} else {
-		err = r.extractStream(ctx, x)
-	}
-	if err != nil {
-		return err
-	}
-	return syncTree(ctx, r.work.data, r.work.disk)
-}
-
-// extractStream makes the files of a stream, or of a backup without an index.
-func (r *runner) extractStream(ctx context.Context, x *extraction) (err error) {
-	s := r.stream
-	if s == nil {
-		var closeAll func() error
-		if s, closeAll, err = sequential(ctx, r.Backup); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, closeAll()) }()
-		if r.OnTotal != nil {
-			r.OnTotal(r.Backup.Manifest.RawBytes)
-		}
-	}
-	return x.streamed(ctx, s)
-}
-
-// extractPlan makes those files of the plan that are not there yet, and keeps account of those that are.
-func (r *runner) extractPlan(ctx context.Context, x *extraction) error {
-	j, done, err := openJournal(r.work.dir, r.work.disk)
-	if err != nil {
-		return err
-	}
-	if r.journal != (journalLimits{}) {
-		j.limits = r.journal
-	}
-	rest, err := r.keep(done)
-	if err == nil && len(rest.files) > 0 {
-		if r.OnTotal != nil {
-			r.OnTotal(rest.total())
-		}
-		x.onEnd = func(f *file) { j.add(f.version, f.size) }
-		err = x.planned(ctx, r.Backup, rest)
-	}
-	if err != nil {
-		return errors.Join(err, j.close())
-	}
-	return j.discard()
-}
-
-// keep removes what an earlier run has not completed and returns a plan of what is missing.
-func (r *runner) keep(done map[int]int64) (*plan, error) {
-	kept := make(map[string]bool)
-	rest := r.plan.without(func(f catalog.File) bool {
-		size, listed := done[f.Version]
-		if !listed {
-			return false
-		}
-		info, err := r.work.data.Lstat(f.Path)
-		if err != nil || !info.Mode().IsRegular() || info.Size() != size {
-			return false // it is made again, whatever is the matter with it
-		}
-		kept[f.Path] = true
-		return true
-	})
-	r.result.Kept = int64(len(kept))
-	return rest, r.work.clear(kept)
 }

@@ -132,6 +132,31 @@ func TestSpaceCheckedFirst(t *testing.T) {
 	sameTree(t, target, want)
 }
 
+// TestNoRoomToBegin leaves nothing behind where there is no room for the state either.
+func TestNoRoomToBegin(t *testing.T) {
+	stream, _ := spaceStream(t)
+	disk := smallDisk(t, 1<<20)
+	for files := 1; ; files++ {
+		if err := unix.Mount("tmpfs", disk, "tmpfs", unix.MS_REMOUNT, fmt.Sprintf("nr_inodes=%d", files)); err != nil {
+			t.Fatal(err)
+		}
+		target := filepath.Join(disk, "t")
+		_, err := restore.Extract(t.Context(), streamOf(stream), restore.ExtractOptions{Target: target})
+		var space *restore.SpaceError
+		if !errors.As(err, &space) {
+			t.Fatalf("room for %d files: got %v, want a SpaceError", files, err)
+		}
+		var incomplete *restore.IncompleteError
+		if errors.As(err, &incomplete) {
+			assertUnfinished(t, target)
+			return
+		}
+		if !absentFile(target) {
+			t.Errorf("room for %d files: something was left behind", files)
+		}
+	}
+}
+
 // TestMountPoint restores into a target that is a file system of its own.
 func TestMountPoint(t *testing.T) {
 	stream, want := spaceStream(t)

@@ -9,8 +9,6 @@ import (
 
 	"github.com/mbwrap/mbwrap/catalog"
 	"github.com/mbwrap/mbwrap/codec"
-	"github.com/mbwrap/mbwrap/pipeline"
-	"github.com/mbwrap/mbwrap/xbstream"
 )
 
 // headLen is how much of an input is looked at to find out what it is, in bytes: the mark of a tar archive lies deepest.
@@ -106,23 +104,6 @@ func unknownFormat(name string, head []byte) error {
 		}
 	}
 	return &FormatError{Name: name}
-}
-
-// streamed makes the files of a stream as it comes.
-func (x *extraction) streamed(ctx context.Context, s *Stream) (err error) {
-	plain := &plainReader{name: s.Name, src: s.Reader}
-	defer func() { err = errors.Join(err, plain.Close()) }()
-	t := newTree(x.root, x.writers, x.onEnd)
-	checker := xbstream.NewChecker(xbstream.Options{Handler: newFollower(t), Expect: s.Expect})
-	err = pipeline.Feed(ctx, plain, pipeline.FeedOptions{Meter: x.meter, Interrupt: s.Interrupt},
-		func(raw *pipeline.Raw) error {
-			defer raw.Release()
-			return t.feed(raw, raw.Data, checker)
-		})
-	if err == nil {
-		err = checker.Close()
-	}
-	return x.end(t, err)
 }
 
 // sequential returns the stream of a backup whose index can't be used: its volumes one after the other.

@@ -75,7 +75,7 @@ type work struct {
 	lock   *os.File
 	state  *state
 	resume bool // there was an unfinished run of the same source
-	fresh  bool // there was no run; what is there was made by this one
+	fresh  bool // what is in dir was made by this run, and is nothing worth keeping yet
 }
 
 // begin makes the target if it is absent, takes the lock, and reads or writes the state. The target must hold nothing
@@ -88,11 +88,12 @@ func (t *target) begin(s source, version string) (*work, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &work{target: t, root: root}
-	if err := w.enter(); err != nil {
-		return nil, errors.Join(err, w.close())
+	w := &work{target: t, root: root, fresh: t.info == nil}
+	err = w.enter()
+	if err == nil {
+		err = w.load(s, version)
 	}
-	if err := w.load(s, version); err != nil {
+	if err != nil {
 		if w.fresh {
 			err = errors.Join(err, w.abandon())
 		}
@@ -121,6 +122,7 @@ func (w *work) enter() error {
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
+	w.fresh = err == nil
 	if w.dir, err = w.root.OpenRoot(unfinishedName); err != nil {
 		return err
 	}
@@ -129,6 +131,7 @@ func (w *work) enter() error {
 	}
 	err = unix.Flock(int(w.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
+		w.fresh = false // the other run was faster with the lock
 		return &LockedError{w.target.path}
 	}
 	if err != nil {
@@ -141,6 +144,7 @@ func (w *work) enter() error {
 	}
 	there, err := w.root.Lstat(path.Join(unfinishedName, lockName))
 	if err != nil || !os.SameFile(held, there) {
+		w.fresh = false
 		return &LockedError{w.target.path}
 	}
 	return nil
@@ -148,6 +152,7 @@ func (w *work) enter() error {
 
 // load takes up the state of an unfinished run of s, or begins a new one.
 func (w *work) load(s source, version string) error {
+	w.fresh = false
 	old, err := readState(w.dir)
 	if err != nil {
 		return &UnfinishedError{Dir: w.target.unfinishedDir(), Err: err}

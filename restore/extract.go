@@ -1,0 +1,154 @@
+package restore
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"os"
+	"runtime"
+
+	"github.com/mbwrap/mbwrap/catalog"
+	"github.com/mbwrap/mbwrap/codec"
+	"github.com/mbwrap/mbwrap/pipeline"
+	"github.com/mbwrap/mbwrap/xbstream"
+)
+
+// extract makes the files and sees that they are on the disk.
+func (r *runner) extract(ctx context.Context) error {
+	x := &extraction{root: r.work.data, writers: max(2, runtime.GOMAXPROCS(0)), jobs: r.Jobs, meter: r.Meter}
+	if x.meter == nil {
+		x.meter = new(pipeline.Meter)
+	}
+	var err error
+	if r.plan != nil {
+		err = r.extractPlan(ctx, x)
+	} else {
+		err = r.extractStream(ctx, x)
+	}
+	if err != nil {
+		return err
+	}
+	return syncTree(ctx, r.work.data, r.work.disk)
+}
+
+// extractStream makes the files of a stream, or of a backup without an index.
+func (r *runner) extractStream(ctx context.Context, x *extraction) (err error) {
+	s := r.stream
+	if s == nil {
+		var closeAll func() error
+		if s, closeAll, err = sequential(ctx, r.Backup); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, closeAll()) }()
+		if r.OnTotal != nil {
+			r.OnTotal(r.Backup.Manifest.RawBytes)
+		}
+	}
+	return x.streamed(ctx, s)
+}
+
+// extractPlan makes those files of the plan that are not there yet, and keeps account of those that are.
+func (r *runner) extractPlan(ctx context.Context, x *extraction) error {
+	j, done, err := openJournal(r.work.dir, r.work.disk)
+	if err != nil {
+		return err
+	}
+	if r.journal != (journalLimits{}) {
+		j.limits = r.journal
+	}
+	rest, err := r.keep(done)
+	if err == nil && len(rest.files) > 0 {
+		if r.OnTotal != nil {
+			r.OnTotal(rest.total())
+		}
+		x.onEnd = func(f *file) { j.add(f.version, f.size) }
+		err = x.planned(ctx, r.Backup, rest)
+	}
+	if err != nil {
+		return errors.Join(err, j.close())
+	}
+	return j.discard()
+}
+
+// keep removes what an earlier run has not completed and returns a plan of what is missing.
+func (r *runner) keep(done map[int]int64) (*plan, error) {
+	kept := make(map[string]bool)
+	rest := r.plan.without(func(f catalog.File) bool {
+		size, listed := done[f.Version]
+		if !listed {
+			return false
+		}
+		info, err := r.work.data.Lstat(f.Path)
+		if err != nil || !info.Mode().IsRegular() || info.Size() != size {
+			return false // it is made again, whatever is the matter with it
+		}
+		kept[f.Path] = true
+		return true
+	})
+	r.result.Kept = int64(len(kept))
+	return rest, r.work.clear(kept)
+}
+
+// extraction makes files in a directory.
+type extraction struct {
+	root    *os.Root
+	writers int
+	jobs    int
+	meter   *pipeline.Meter
+	onEnd   func(*file)
+	files   int64 // made
+	bytes   int64
+}
+
+// planned makes the files of a plan out of the blocks of a backup.
+func (x *extraction) planned(ctx context.Context, b *catalog.Backup, p *plan) (err error) {
+	c, err := codec.Lookup(b.Manifest.Codec)
+	if err != nil {
+		return err
+	}
+	vs := newVolumes(ctx, b)
+	defer func() { err = errors.Join(err, vs.close()) }()
+	t := newTree(x.root, x.writers, x.onEnd)
+	chunks, stopChunks := iter.Pull(p.chunks())
+	defer stopChunks()
+	spans, stopSpans := iter.Pull(p.spans())
+	defer stopSpans()
+	feeder := &spanFeeder{
+		router: &router{assembler: assembler{tree: t, open: make(map[int]*file)}, plan: p, next: chunks},
+		next:   spans,
+	}
+	err = pipeline.Unpack(ctx, pipeline.UnpackOptions{
+		Codec: c, Jobs: x.jobs, Blocks: p.blocks(), Volume: vs.volume, Meter: x.meter,
+	}, feeder.emit)
+	if err == nil {
+		err = feeder.finish()
+	}
+	return x.end(t, err)
+}
+
+// streamed makes the files of a stream as it comes.
+func (x *extraction) streamed(ctx context.Context, s *Stream) (err error) {
+	plain := &plainReader{name: s.Name, src: s.Reader}
+	defer func() { err = errors.Join(err, plain.Close()) }()
+	t := newTree(x.root, x.writers, x.onEnd)
+	checker := xbstream.NewChecker(xbstream.Options{Handler: newFollower(t), Expect: s.Expect})
+	err = pipeline.Feed(ctx, plain, pipeline.FeedOptions{Meter: x.meter, Interrupt: s.Interrupt},
+		func(raw *pipeline.Raw) error {
+			defer raw.Release()
+			return t.feed(raw, raw.Data, checker)
+		})
+	if err == nil {
+		err = checker.Close()
+	}
+	return x.end(t, err)
+}
+
+// end ends the tree. An error of a writer is what others followed from.
+func (x *extraction) end(t *tree, err error) error {
+	closed := t.close()
+	x.files, x.bytes = t.files, t.bytes
+	if closed != nil {
+		return closed
+	}
+	return err
+}
