@@ -238,9 +238,12 @@ func withCause(ctx context.Context, err error) error {
 	return &endedError{signal, err}
 }
 
-// onlyCancelled tells whether err says no more than that the run was cancelled; cleaning up may have gone wrong besides.
+// onlyCancelled tells whether err says no more than that the run was cancelled; cleaning up may have gone wrong besides,
+// or something be left that the operator must know of.
 func onlyCancelled(err error) bool {
 	switch e := err.(type) {
+	case *restore.IncompleteError:
+		return false
 	case interface{ Unwrap() []error }:
 		return !slices.ContainsFunc(e.Unwrap(), func(err error) bool { return !onlyCancelled(err) })
 	case interface{ Unwrap() error }:
