@@ -1,0 +1,104 @@
+package e2e_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// patience bounds every wait for something that must happen soon.
+const patience = 30 * time.Second
+
+// suite is what all tests share. It is set up by TestMain, and torn down after the last test.
+var suite struct {
+	dir  string // holds everything, also what programs call the temporary directory
+	cgo  program
+	pure program
+}
+
+// builds are the two programs, each of which reads what the other has written.
+func builds() []program { return []program{suite.cgo, suite.pure} }
+
+func TestMain(m *testing.M) {
+	code, err := runSuite(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+func runSuite(m *testing.M) (code int, err error) {
+	// A short name: sockets live below it.
+	if suite.dir, err = os.MkdirTemp("/tmp", "e2e-"); err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(suite.dir)) }()
+	if err := errors.Join(os.Chmod(suite.dir, 0o711), os.Setenv("TMPDIR", suite.dir)); err != nil {
+		return 1, err
+	}
+	if err := build(); err != nil {
+		return 1, err
+	}
+	code = m.Run()
+	return code, errors.Join(source.close(), goleak.Find(), leftBehind())
+}
+
+// build builds both programs at the same time.
+func build() error {
+	suite.cgo, suite.pure = program(filepath.Join(suite.dir, "cgo")), program(filepath.Join(suite.dir, "pure"))
+	errs := make([]error, len(builds()))
+	var group sync.WaitGroup
+	for i, p := range builds() {
+		group.Go(func() {
+			cmd := exec.Command("go", "build", "-o", string(p), "github.com/mbwrap/mbwrap")
+			cmd.Env = append(os.Environ(), "CGO_ENABLED="+strconv.Itoa(1-i))
+			if out, err := cmd.CombinedOutput(); err != nil {
+				errs[i] = fmt.Errorf("build %s: %w: %s", p, err, out)
+			}
+		})
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// leftBehind tells what is still running or lying about after all tests.
+func leftBehind() error {
+	var errs []error
+	for pid, line := range processes() {
+		if strings.Contains(line, suite.dir) {
+			errs = append(errs, fmt.Errorf("left running: %d %s", pid, line))
+		}
+	}
+	names, err := filepath.Glob(filepath.Join(suite.dir, "mbwrap-*"))
+	for _, name := range names {
+		errs = append(errs, fmt.Errorf("left behind: %s", name))
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+// processes lists the command lines of everything that runs and is no zombie, ourselves left out.
+func processes() map[int]string {
+	all := map[int]string{}
+	entries, _ := os.ReadDir("/proc") // without it nothing can be told
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		line, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		if err == nil && len(line) > 0 {
+			all[pid] = strings.ReplaceAll(strings.TrimRight(string(line), "\x00"), "\x00", " ")
+		}
+	}
+	return all
+}
