@@ -217,10 +217,7 @@ func TestCancelled(t *testing.T) {
 }
 
 // endless is a stream that goes on as long as it is read.
-type endless struct {
-	*script
-	chunk []byte
-}
+type endless struct{ *script }
 
 func newEndless(t *testing.T) *endless {
 	t.Helper()
@@ -236,7 +233,7 @@ func newEndless(t *testing.T) *endless {
 		}
 	}()
 	t.Cleanup(func() { r.Close() })
-	return &endless{script: s}
+	return &endless{s}
 }
 
 func (e *endless) Stop() error {

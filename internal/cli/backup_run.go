@@ -44,8 +44,8 @@ func runHooked(ctx context.Context, o *backupOptions, env *Env) error {
 	err = withCause(ctx, err)
 	report := outcomeOf(err, m, started, env.Now())
 	report.Server, report.Host = r.target.Server, r.host
-	if report.Server == "" {
-		report.Server = r.host
+	if report.Server == "" { // the run did not come so far
+		report.Server, _ = o.serverName(env)
 	}
 	failed := o.call(ctx, env, report)
 	for _, failure := range failed {

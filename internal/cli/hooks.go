@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/mbwrap/mbwrap/catalog"
@@ -103,10 +105,15 @@ func (h *hookFlags) call(ctx context.Context, env *Env, o outcome) []error {
 func callOne(ctx context.Context, env *Env, target string, o outcome) error {
 	ctx, cancel := context.WithTimeout(ctx, hookTimeout)
 	defer cancel()
-	if u, err := url.Parse(target); err == nil && (u.Scheme == "http" || u.Scheme == "https") {
-		return post(ctx, u, o)
+	scheme, _, found := strings.Cut(target, "://")
+	if !found || !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https") {
+		return shell(ctx, env, target, o)
 	}
-	return shell(ctx, env, target, o)
+	u, err := url.Parse(target)
+	if err != nil {
+		return errors.New("call the hook: its URL is not a usable one") // err shows it
+	}
+	return post(ctx, u, o)
 }
 
 // post sends the outcome to a URL. Errors name its host only: such URLs are often secrets.
@@ -122,10 +129,7 @@ func post(ctx context.Context, u *url.URL, o outcome) error {
 	request.Header.Set("Content-Type", "application/json")
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		if inner, ok := err.(*url.Error); ok {
-			err = inner.Err
-		}
-		return fmt.Errorf("call the hook at %s: %w", u.Host, err)
+		return fmt.Errorf("call the hook at %s: %s", u.Host, withoutURL(err, u))
 	}
 	defer response.Body.Close()
 	io.Copy(io.Discard, io.LimitReader(response.Body, 1<<20)) // so that the connection ends well; its content says nothing
@@ -135,73 +139,120 @@ func post(ctx context.Context, u *url.URL, o outcome) error {
 	return nil
 }
 
-// shell runs a command. What it says is shown only if it fails.
+// withoutURL returns what err says, less the address that it was about.
+func withoutURL(err error, u *url.URL) string {
+	if inner, ok := errors.AsType[*url.Error](err); ok {
+		err = inner.Err
+	}
+	text := strings.ReplaceAll(err.Error(), u.String(), "the URL")
+	if uri := u.RequestURI(); uri != "/" {
+		text = strings.ReplaceAll(text, uri, "/...")
+	}
+	return text
+}
+
+// maxSaid is how much of what a hook says is kept, its end, in bytes.
+const maxSaid = 500
+
+// ending keeps the last bytes that are written to it.
+type ending struct{ text []byte }
+
+func (e *ending) Write(p []byte) (int, error) {
+	e.text = append(e.text, p[max(0, len(p)-maxSaid):]...)
+	e.text = append(e.text[:0], e.text[max(0, len(e.text)-maxSaid):]...)
+	return len(p), nil
+}
+
+// shell runs a command. What it says is shown only if it fails, and of the command only the first word: the others are
+// often secrets. A command that takes too long is killed with all its children.
 func shell(ctx context.Context, env *Env, command string, o outcome) error {
 	body, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
+	var said ending
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
 	cmd.Env = append(withoutSecrets(env.Environ),
 		"MBWRAP_RESULT="+o.Result, "MBWRAP_EXIT="+strconv.Itoa(o.Exit), "MBWRAP_ID="+o.ID,
 		"MBWRAP_MESSAGE="+o.Message, "MBWRAP_RAW_BYTES="+strconv.FormatInt(o.RawBytes, 10),
 		"MBWRAP_STORED_BYTES="+strconv.FormatInt(o.StoredBytes, 10), "MBWRAP_SERVER="+o.Server)
-	cmd.Stdin = bytes.NewReader(body)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(body), &said, &said
 	cmd.WaitDelay = time.Second
-	said, err := cmd.CombinedOutput()
-	if err == nil {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	err = cmd.Run()
+	switch {
+	case err == nil || errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil: // it left something running: its own affair
 		return nil
+	case ctx.Err() != nil:
+		err = errTimeout
 	}
-	text := strings.TrimSpace(string(said[max(0, len(said)-500):]))
-	if text != "" {
-		return fmt.Errorf("hook %q: %w: it said %q", command, err, text)
+	name := program(command)
+	if text := strings.TrimSpace(string(said.text)); text != "" {
+		return fmt.Errorf("hook %q: %w: it said %q", name, err, text)
 	}
-	return fmt.Errorf("hook %q: %w", command, err)
+	return fmt.Errorf("hook %q: %w", name, err)
 }
 
-// withoutSecrets leaves out the variables that hold secrets of ours.
+// program is what a command is called in messages.
+func program(command string) string {
+	for word := range strings.FieldsSeq(command) {
+		if !strings.Contains(word, "=") {
+			return word
+		}
+	}
+	return "command"
+}
+
+// withoutSecrets leaves out the variables that hold secrets of ours, for all commands or for one.
 func withoutSecrets(environ []string) []string {
 	var kept []string
 	for _, v := range environ {
-		if !strings.HasPrefix(v, "MBWRAP_PASSWORD=") {
+		name, _, _ := strings.Cut(v, "=")
+		if !strings.HasPrefix(name, "MBWRAP_") || !strings.HasSuffix(name, "_PASSWORD") {
 			kept = append(kept, v)
 		}
 	}
 	return kept
 }
 
-// lastSuccess is the metric that must survive a failed run.
-const lastSuccess = "mbwrap_last_success_timestamp_seconds"
-
-// writeMetrics replaces the file in one step, as the textfile collector demands.
+// writeMetrics replaces the file in one step, as the textfile collector demands. What is said of the last good backup
+// survives a failed run.
 func writeMetrics(name string, o outcome) error {
-	label := fmt.Sprintf("{server=%q}", o.Server)
-	success := previousMetric(name, lastSuccess+label)
-	if o.Result != resultFailure {
-		success = strconv.FormatInt(time.Time(o.Finished).Unix(), 10)
-	}
+	label := `{server="` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(o.Server) + `"}`
+	previous, _ := os.ReadFile(name) // there is none at first
 	var b strings.Builder
 	gauge := func(metric, help, value string) {
-		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s gauge\n%s%s %s\n", metric, help, metric, metric, label, value)
+		if value != "" {
+			fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s gauge\n%s%s %s\n", metric, help, metric, metric, label, value)
+		}
 	}
-	gauge("mbwrap_last_run_timestamp_seconds", "When the last backup run ended.",
-		strconv.FormatInt(time.Time(o.Finished).Unix(), 10))
+	good := func(metric, help string, value int64) {
+		if o.Result == resultFailure {
+			gauge(metric, help, metricIn(string(previous), metric+label))
+			return
+		}
+		gauge(metric, help, strconv.FormatInt(value, 10))
+	}
+	started, finished := time.Time(o.Started), time.Time(o.Finished)
+	gauge("mbwrap_last_run_timestamp_seconds", "When the last backup run ended.", strconv.FormatInt(finished.Unix(), 10))
 	gauge("mbwrap_last_run_exit_code", "Exit code of the last backup run.", strconv.Itoa(o.Exit))
 	gauge("mbwrap_last_run_duration_seconds", "How long the last backup run took.",
-		strconv.FormatFloat(time.Time(o.Finished).Sub(time.Time(o.Started)).Seconds(), 'f', 3, 64))
-	if success != "" {
-		gauge(lastSuccess, "When the last good backup was complete.", success)
-	}
-	if o.Result != resultFailure {
-		gauge("mbwrap_raw_bytes", "Size of the last good backup before compression.", strconv.FormatInt(o.RawBytes, 10))
-		gauge("mbwrap_stored_bytes", "Size of the last good backup as stored.", strconv.FormatInt(o.StoredBytes, 10))
-	}
+		strconv.FormatFloat(finished.Sub(started).Seconds(), 'f', 3, 64))
+	good("mbwrap_last_success_timestamp_seconds", "When the last good backup was complete.", finished.Unix())
+	good("mbwrap_raw_bytes", "Size of the last good backup before compression.", o.RawBytes)
+	good("mbwrap_stored_bytes", "Size of the last good backup as stored.", o.StoredBytes)
+	return replaceFile(name, b.String())
+}
+
+// replaceFile gives the file new content, readable by everybody, in one step.
+func replaceFile(name, text string) error {
 	temp, err := os.CreateTemp(filepath.Dir(name), ".mbwrap-metrics-*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(temp.Name()) // gone already when all went well
-	_, err = temp.WriteString(b.String())
+	_, err = temp.WriteString(text)
 	if cherr := temp.Chmod(0o644); err == nil {
 		err = cherr
 	}
@@ -214,13 +265,9 @@ func writeMetrics(name string, o outcome) error {
 	return os.Rename(temp.Name(), name)
 }
 
-// previousMetric returns the value that a metric has in an older file, "" if none.
-func previousMetric(name, metric string) string {
-	data, err := os.ReadFile(name)
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(data)) {
+// metricIn returns the value that a metric has in the text of a file, "" if none.
+func metricIn(text, metric string) string {
+	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, metric+" "); ok {
 			return strings.TrimSpace(value)
 		}
