@@ -20,11 +20,12 @@ type plainText struct{}
 func (plainText) heading(text string) string { return "\n" + text + "\n\n" }
 func (plainText) rule(int) string            { return "" }
 func (plainText) row(cells []string) string {
-	line := fmt.Sprintf("  %-32s", cells[0])
+	var line strings.Builder
+	fmt.Fprintf(&line, "  %-32s", cells[0])
 	for _, c := range cells[1:] {
-		line += fmt.Sprintf(" %9s", c)
+		fmt.Fprintf(&line, " %9s", c)
 	}
-	return line + "\n"
+	return line.String() + "\n"
 }
 
 // markdownText prints for docs/.
