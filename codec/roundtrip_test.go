@@ -97,7 +97,7 @@ func TestIncompressible(t *testing.T) {
 // TestSizes: compressible data becomes smaller, and no level makes business rows much larger than the one before. On
 // digits levels are not in order, in any of the libraries.
 func TestSizes(t *testing.T) {
-	data := businessRows(256 << 10)
+	data := businessRows(128 << 10)
 	forEach(t, func(t *testing.T, c *Codec) {
 		low, high := c.Levels()
 		if high == 0 {

@@ -23,9 +23,9 @@ func TestLinked(t *testing.T) {
 func TestOtherImplementation(t *testing.T) {
 	lib, pure := lookup(t, "zstd"), pureZstd(t)
 	for _, kind := range kinds {
-		for _, n := range []int{0, 1, 1000, 150_000} {
+		for _, n := range []int{0, 1, 1000, 80_000} {
 			data := kind.make(n)
-			for _, level := range []int{1, 3, 7, 19} {
+			for _, level := range []int{1, 3, 19} {
 				for _, way := range []struct{ from, to *Codec }{{lib, pure}, {pure, lib}, {pure, pure}} {
 					frame := compress(t, way.from, level, data)
 					got, err := newDecompressor(t, way.to).Append(nil, frame, n)
