@@ -8,7 +8,7 @@ set -euo pipefail
 # program -> package, for each task. "libc" stands for the C library's headers.
 packages_for() {
   case "$1" in
-  build) echo gcc:gcc libc:libc6-dev ;;
+  build) [ "${CGO_ENABLED:-1}" = 0 ] || echo gcc:gcc libc:libc6-dev ;;
   demo) echo mariadbd:mariadb-server mariadb-install-db:mariadb-server mariadb:mariadb-client \
     mariadb-backup:mariadb-backup mbstream:mariadb-backup ;;
   test) packages_for demo && echo gzip:gzip zstd:zstd lz4:lz4 age:age ;;
