@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/mbwrap/mbwrap/catalog"
+	"github.com/mbwrap/mbwrap/codec"
 	"github.com/mbwrap/mbwrap/internal/backup"
 	"github.com/mbwrap/mbwrap/internal/config"
 	"github.com/mbwrap/mbwrap/mariadb"
@@ -123,6 +124,7 @@ var rules = []rule{
 	{is(xbstream.ErrMetadata), exitStream, "was the stream cut? what is only part of a backup needs --expect any"},
 	{as[*xbstream.Error], exitStream, "how much of it is damaged? try: mbwrap verify"},
 	{is(pipeline.ErrBlock), exitStream, "how much of it is damaged? try: mbwrap verify"},
+	{is(codec.ErrCorrupt), exitStream, "was it cut or changed on its way? compare it with where it came from"},
 	{is(catalog.ErrIndex), exitStream, "how much of it is damaged? try: mbwrap verify"},
 	{is(catalog.ErrManifest), exitStream, "how much of it is damaged? try: mbwrap verify"},
 	{is(catalog.ErrNoBackup), exitNoBackup, "which backups are there? try: mbwrap list"},
