@@ -118,7 +118,7 @@ func TestPrepareFails(t *testing.T) {
 	}
 	assertUnfinished(t, target)
 	good := fakeTool(t, "10.11.19", preparedWell)
-	result, err := restore.Run(t.Context(), restore.Options{Target: target, Backup: backup, Tool: good, Owner: "root:root"})
+	result, err := restore.Run(t.Context(), restore.Options{Target: target, Backup: backup, Tool: good, Owner: ourselves()})
 	if err != nil || !result.Resumed || !result.Prepared {
 		t.Fatalf("got %+v, %v", result, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io"
 	"io/fs"
@@ -366,3 +367,6 @@ func absentFile(name string) bool {
 	_, err := os.Lstat(name)
 	return errors.Is(err, fs.ErrNotExist)
 }
+
+// ourselves is the owner that every user may give files to.
+func ourselves() string { return fmt.Sprintf("%d:%d", os.Geteuid(), os.Getegid()) }

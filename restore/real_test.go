@@ -222,7 +222,7 @@ func busyServer(t *testing.T, source *mariadb.Scratch) {
 	target = filepath.Join(t.TempDir(), "prepared")
 	var phases []restore.Phase
 	result, err := restore.Run(t.Context(), restore.Options{
-		Target: target, Backup: backup, Owner: "root:root", OnPhase: func(p restore.Phase) { phases = append(phases, p) },
+		Target: target, Backup: backup, Owner: ourselves(), OnPhase: func(p restore.Phase) { phases = append(phases, p) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -242,7 +242,7 @@ func busyServer(t *testing.T, source *mariadb.Scratch) {
 	t.Run("killed in the prepare", func(t *testing.T) {
 		target := filepath.Join(t.TempDir(), "killed")
 		killInPrepare(t, backup, target)
-		result, err := restore.Run(t.Context(), restore.Options{Target: target, Backup: backup, Owner: "root:root"})
+		result, err := restore.Run(t.Context(), restore.Options{Target: target, Backup: backup, Owner: ourselves()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -102,7 +102,8 @@ func (r *runner) lookAt(root *os.Root) (err error) {
 // maxLink is the largest .isl file that is read: it holds one path.
 const maxLink = 8 << 10
 
-// lookAtLinks warns of tables that the server would look for elsewhere.
+// lookAtLinks warns of tables that lay elsewhere. A 10.11 server opens the file in the data directory, whether there is
+// still one at the old place or not.
 func (r *runner) lookAtLinks(root *os.Root) error {
 	for _, name := range r.survey.links {
 		text, err := readSmall(root, name, maxLink)
@@ -113,8 +114,8 @@ func (r *runner) lookAtLinks(root *os.Root) error {
 		if place == "" {
 			continue
 		}
-		r.warn("%q says that its table lies at %q, and a server may read or write there: the table is restored inside of the "+
-			"target; before a server is started move the .ibd file to that place, or remove the .isl file", name, place)
+		r.warn("%q points to a table outside of the data directory, %q: it is restored inside of the target; to leave it there "+
+			"remove the .isl file, to have it at its old place move the .ibd file there before a server is started", name, place)
 	}
 	return nil
 }
