@@ -46,6 +46,7 @@ var (
 	ErrFormat        = errors.New("written by a newer version")
 	ErrManifest      = errors.New("damaged manifest")
 	ErrIndex         = errors.New("damaged index")
+	ErrMissing       = errors.New("an object of the backup is missing") // matches fs.ErrNotExist too
 	ErrServerName    = errors.New("not a name to file backups under")
 )
 

@@ -235,9 +235,18 @@ func (r *Repository) load(ctx context.Context, e entry) (*Backup, error) {
 	return b, nil
 }
 
-// Open opens one of the backup's objects by its name in the manifest.
+// Open opens one of the backup's objects by its name in the manifest. The error matches ErrMissing when it is not there.
 func (b *Backup) Open(ctx context.Context, name string) (sinks.Object, error) {
-	return b.Repository.sink.Open(ctx, join(b.Server, b.ID, name))
+	object, err := b.Repository.sink.Open(ctx, join(b.Server, b.ID, name))
+	return object, missing(err)
+}
+
+// missing marks the error of an object that the manifest names.
+func missing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %w", ErrMissing, err)
+	}
+	return err
 }
 
 // ReadManifest returns the stored bytes of manifest.json.
@@ -262,7 +271,7 @@ func (b *Backup) Index(ctx context.Context) (*Index, error) {
 		err = fmt.Errorf("%w: %w", ErrIndex, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", b.Repository.location, err)
+		return nil, fmt.Errorf("%s: %w", b.Repository.location, missing(err))
 	}
 	var ix *Index
 	if int64(len(data)) != m.Index.Size || sumOf(data) != m.Index.SHA256 {

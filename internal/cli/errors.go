@@ -105,8 +105,8 @@ var rules = []rule{
 	{is(syscall.ENOSPC), exitSink, "is the disk full? try: df -h"},
 	{is(syscall.EDQUOT), exitSink, "is the quota used up? try: quota"},
 	{is(syscall.EROFS), exitSink, "is the file system mounted read-only? try: mount"},
-	{as[*backup.SinkError], exitSink, ""},
-	{as[*catalog.RepositoryError], exitSink, ""},
+	{as[*backup.SinkError], exitSink, "is it still there, and may you write to it?"},
+	{as[*catalog.RepositoryError], exitSink, "is its disk mounted, and may you write to it?"},
 	{as[*mariadb.ToolError], exitSource, "can a backup succeed here? try: mbwrap check"},
 	{as[*mariadb.SuspectError], exitSource, "what did it say? try: mbwrap backup -v"},
 	{as[*restore.NotEmptyError], exitUsage, "is this the right directory? move what is in it away first"},
@@ -125,6 +125,7 @@ var rules = []rule{
 	{as[*xbstream.Error], exitStream, "how much of it is damaged? try: mbwrap verify"},
 	{is(pipeline.ErrBlock), exitStream, "how much of it is damaged? try: mbwrap verify"},
 	{is(codec.ErrCorrupt), exitStream, "was it cut or changed on its way? compare it with where it came from"},
+	{is(catalog.ErrMissing), exitStream, "what else is missing? try: mbwrap verify"},
 	{is(catalog.ErrIndex), exitStream, "how much of it is damaged? try: mbwrap verify"},
 	{is(catalog.ErrManifest), exitStream, "how much of it is damaged? try: mbwrap verify"},
 	{is(catalog.ErrNoBackup), exitNoBackup, "which backups are there? try: mbwrap list"},
@@ -132,10 +133,10 @@ var rules = []rule{
 	{is(catalog.ErrNotRepository), exitUsage, "is this the right directory, and is its disk mounted?"},
 	{is(catalog.ErrNotEmpty), exitUsage, "is this the right directory? a new repository wants an empty one"},
 	{is(catalog.ErrFormat), exitUsage, "is there a newer mbwrap? this is: mbwrap version"},
-	{is(catalog.ErrServerName), exitUsage, ""},
+	{is(catalog.ErrServerName), exitUsage, "which servers are there? try: mbwrap list"},
 
 	// the machine
-	{as[*outputError], exitSink, ""},
+	{as[*outputError], exitSink, "did what reads it end early?"},
 	{is(fs.ErrPermission), exitOther, "does this need to run as root, or as the user mysql?"},
 }
 
