@@ -95,9 +95,7 @@ type extraction struct {
 	writers int
 	jobs    int
 	meter   *pipeline.Meter
-	onEnd   func(*file)
-	files   int64 // made
-	bytes   int64
+	onEnd   func(*file) // told of every complete file by a writer; nil is fine
 }
 
 // planned makes the files of a plan out of the blocks of a backup.
@@ -123,7 +121,7 @@ func (x *extraction) planned(ctx context.Context, b *catalog.Backup, p *plan) (e
 	if err == nil {
 		err = feeder.finish()
 	}
-	return x.end(t, err)
+	return endTree(t, err)
 }
 
 // streamed makes the files of a stream as it comes.
@@ -140,14 +138,12 @@ func (x *extraction) streamed(ctx context.Context, s *Stream) (err error) {
 	if err == nil {
 		err = checker.Close()
 	}
-	return x.end(t, err)
+	return endTree(t, err)
 }
 
-// end ends the tree. An error of a writer is what others followed from.
-func (x *extraction) end(t *tree, err error) error {
-	closed := t.close()
-	x.files, x.bytes = t.files, t.bytes
-	if closed != nil {
+// endTree ends a tree that was filled, or failed to be. An error of a writer is what others followed from.
+func endTree(t *tree, err error) error {
+	if closed := t.close(); closed != nil {
 		return closed
 	}
 	return err

@@ -55,7 +55,7 @@ func (r *runner) preparable(ctx context.Context) error {
 	}
 	p := r.result.Position
 	if p == nil {
-		return fmt.Errorf("prepare: %w", mariadb.ErrNoMetadata)
+		return fmt.Errorf("prepare: %w", r.positionErr)
 	}
 	if p.Incremental {
 		return ErrIncremental

@@ -1,6 +1,7 @@
 package restore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -127,6 +128,43 @@ func TestPrepareFails(t *testing.T) {
 	assertModes(t, target)
 }
 
+// stopWriter calls stop with the first write.
+type stopWriter func()
+
+func (stop stopWriter) Write(p []byte) (int, error) {
+	stop()
+	return len(p), nil
+}
+
+// TestPrepareCancelled stops the tool, and has the next run prepare again.
+func TestPrepareCancelled(t *testing.T) {
+	stream, want := smallStream(t)
+	backup := makeBackup(t, memoryDir(t), stream, packing{})
+	target := filepath.Join(memoryDir(t), "t")
+	ctx, cancel := context.WithCancel(t.Context())
+	o := restore.Options{
+		Target: target, Backup: backup, Owner: ourselves(), ToolLog: stopWriter(cancel),
+		Tool: fakeTool(t, "10.11.19", `echo "[00] 2026-11-30 18:01:02 recovering" >&2; exec sleep 100`),
+	}
+	for range 3 {
+		_, err := restore.Run(ctx, o)
+		var incomplete *restore.IncompleteError
+		if !errors.Is(err, context.Canceled) || !errors.As(err, &incomplete) || !incomplete.Again {
+			t.Fatalf("got %v, want an IncompleteError of %v", err, context.Canceled)
+		}
+		assertUnfinished(t, target)
+		ctx, cancel = context.WithCancel(t.Context())
+		o.ToolLog = stopWriter(cancel)
+	}
+	o.Tool, o.ToolLog = fakeTool(t, "10.11.19", preparedWell), nil
+	result, err := restore.Run(t.Context(), o)
+	if err != nil || !result.Resumed || !result.Prepared || result.Extract != 0 {
+		t.Fatalf("got %+v, %v", result, err)
+	}
+	want["prepared"] = "prepared\n"
+	sameTree(t, target, want)
+}
+
 // TestUnpreparable leaves alone what the tool would misread.
 func TestUnpreparable(t *testing.T) {
 	for _, c := range []struct {
@@ -138,6 +176,8 @@ func TestUnpreparable(t *testing.T) {
 			func(err error) bool { return strings.Contains(err.Error(), "shop/t.ibd.qp") }},
 		{"no checkpoints", func(b *builder) *builder { return b.file("shop/t.ibd", "x") },
 			func(err error) bool { return errors.Is(err, mariadb.ErrNoMetadata) }},
+		{"damaged checkpoints", func(b *builder) *builder { return b.file("shop/t.ibd", "x").file("xtrabackup_checkpoints", "what?") },
+			func(err error) bool { return strings.Contains(err.Error(), "backup_type is missing") }},
 		{"incremental", func(b *builder) *builder {
 			return b.file("shop/t.ibd.delta", "x").file("xtrabackup_checkpoints", strings.Replace(checkpoints, "full-backuped", "incremental", 1))
 		}, func(err error) bool { return errors.Is(err, restore.ErrIncremental) }},

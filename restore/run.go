@@ -48,6 +48,9 @@ type runner struct {
 	tool   string  // absolute path; "" when nothing is prepared
 	work   *work
 	survey survey
+	// positionErr says why the result has no position.
+	positionErr error
+
 	result Result
 }
 

@@ -2,7 +2,6 @@ package restore
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -31,7 +30,7 @@ type survey struct {
 // takeSurvey walks all files below root.
 func takeSurvey(root *os.Root) (s survey, err error) {
 	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.IsDir() && name == unfinishedName {
+		if err == nil && entry.IsDir() && (name == unfinishedName || name == lostFound) {
 			return fs.SkipDir
 		}
 		if err != nil || !entry.Type().IsRegular() {
@@ -83,9 +82,7 @@ func (r *runner) lookAt(root *os.Root) (err error) {
 		return err
 	}
 	r.result.Files, r.result.Bytes = r.survey.files, r.survey.bytes
-	if r.result.Position, err = readPosition(root); err != nil {
-		return err
-	}
+	r.result.Position, r.positionErr = readPosition(root)
 	if r.extractOnly {
 		return nil
 	}
@@ -99,8 +96,8 @@ func (r *runner) lookAt(root *os.Root) (err error) {
 	return nil
 }
 
-// maxLink is the largest .isl file that is read: it holds one path.
-const maxLink = 8 << 10
+// maxLink is how much of an .isl file is read, in bytes: it holds one path.
+const maxLink = 4 << 10
 
 // lookAtLinks warns of tables that lay elsewhere. A 10.11 server opens the file in the data directory, whether there is
 // still one at the old place or not.
@@ -124,7 +121,7 @@ func (r *runner) lookAtLinks(root *os.Root) error {
 func (r *runner) lookAtPosition() {
 	p := r.result.Position
 	if p == nil {
-		r.warn("the stream says nothing of itself: its checkpoints file is missing")
+		r.warn("the stream does not say what it is: %v", r.positionErr)
 		return
 	}
 	if p.CorruptPages != "" {
@@ -152,10 +149,11 @@ func metadataNames() []string {
 	return names
 }
 
-// maxDescription is the largest description that is read, in bytes.
+// maxDescription is how much of a description is read, in bytes. Only a list of corrupt pages can be longer.
 const maxDescription = 1 << 20
 
-// readPosition reads what a backup says of itself out of its extracted files; nil if it says nothing.
+// readPosition reads what a backup says of itself out of its extracted files. The error is mariadb.ErrNoMetadata if it
+// says nothing.
 func readPosition(root *os.Root) (*mariadb.Position, error) {
 	var m mariadb.Metadata
 	for _, name := range metadataNames() {
@@ -173,24 +171,18 @@ func readPosition(root *os.Root) (*mariadb.Position, error) {
 		}
 	}
 	p, err := m.Parse()
-	if errors.Is(err, mariadb.ErrNoMetadata) {
-		return nil, nil
+	if err != nil {
+		return nil, err
 	}
-	return &p, err
+	return &p, nil
 }
 
-// readSmall reads a file that must not be larger than limit.
+// readSmall reads the beginning of a file, all of it if it is as small as it should be.
 func readSmall(root *os.Root, name string, limit int64) ([]byte, error) {
 	f, err := root.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, err
-	}
-	if int64(len(text)) > limit {
-		return nil, fmt.Errorf("%q is larger than %d bytes", name, limit)
-	}
-	return text, nil
+	text, err := io.ReadAll(io.LimitReader(f, limit))
+	return text, errors.Join(err, f.Close())
 }

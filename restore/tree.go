@@ -40,8 +40,6 @@ type tree struct {
 	raw   *pipeline.Raw       // the buffer that pieces for write lie in
 	dirs  map[string]struct{} // directories known to be there
 	dirty bool                // something was queued since the last barrier
-	files int64               // ended
-	bytes int64               // sizes of those
 
 	onEnd func(*file) // told by a writer that a file is complete and closed; nil is fine
 }
@@ -122,8 +120,6 @@ func (t *tree) write(f *file, offset int64, data []byte) error {
 
 // end completes a file.
 func (t *tree) end(f *file) error {
-	t.files++
-	t.bytes += f.size
 	return t.send(op{kind: opEnd, file: f, offset: f.size})
 }
 
