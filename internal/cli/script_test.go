@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 
 	"github.com/mbwrap/mbwrap/internal/testenv"
 )
@@ -67,6 +68,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                "testdata/script",
 		RequireUniqueNames: true,
+		WorkdirRoot:        scriptRoot(t),
 		Setup:              setUpScript,
 		Condition:          scriptCondition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -89,6 +91,22 @@ func TestScripts(t *testing.T) {
 			"hookserver": scriptHookServer,
 		},
 	})
+}
+
+// scriptRoot is where the scripts' directories are made: in memory if there is room, because every backup is flushed to
+// the disk several times, for which a busy one takes seconds. "" is the usual place.
+func scriptRoot(t *testing.T) string {
+	const shared, room = "/dev/shm", 512 << 20
+	var free unix.Statfs_t
+	if err := unix.Statfs(shared, &free); err != nil || free.Type != unix.TMPFS_MAGIC || free.Bavail*uint64(free.Bsize) < room {
+		return ""
+	}
+	dir, err := os.MkdirTemp(shared, "mbwrap-script-")
+	if err != nil {
+		return ""
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) }) // what is left there is only memory, until the machine restarts
+	return dir
 }
 
 func setUpScript(env *testscript.Env) error {
