@@ -1,9 +1,7 @@
 package restore
 
-import "time"
-
-// SyncOften makes a restore note every complete file at once.
+// SyncOften makes a restore sync all the time, and so note every complete file soon.
 func SyncOften(o Options) Options {
-	o.journal = journalLimits{1, time.Nanosecond}
+	o.syncEvery = 1
 	return o
 }

@@ -15,17 +15,33 @@ import (
 
 // extract makes the files and sees that they are on the disk.
 func (r *runner) extract(ctx context.Context) error {
-	x := &extraction{root: r.work.data, writers: max(2, runtime.GOMAXPROCS(0)), jobs: r.Jobs, meter: r.Meter}
+	var log *os.File // none for a stream, which always starts over
+	rest := r.plan
+	if r.plan != nil {
+		var done map[int]int64
+		var err error
+		if log, done, err = openLog(r.work.dir); err != nil {
+			return err
+		}
+		if rest, err = r.keep(done); err != nil {
+			return errors.Join(err, log.Close())
+		}
+	}
+	j := startJournal(r.work.disk, log, r.syncEvery)
+	x := &extraction{root: r.work.data, writers: max(2, runtime.GOMAXPROCS(0)), jobs: r.Jobs, meter: r.Meter, journal: j}
 	if x.meter == nil {
 		x.meter = new(pipeline.Meter)
 	}
 	var err error
-	if r.plan != nil {
-		err = r.extractPlan(ctx, x)
+	if rest != nil {
+		err = r.extractPlan(ctx, x, rest)
 	} else {
 		err = r.extractStream(ctx, x)
 	}
 	if err != nil {
+		return errors.Join(err, j.close())
+	}
+	if err := j.discard(); err != nil {
 		return err
 	}
 	return syncTree(ctx, r.work.data, r.work.disk)
@@ -47,27 +63,15 @@ func (r *runner) extractStream(ctx context.Context, x *extraction) (err error) {
 	return x.streamed(ctx, s)
 }
 
-// extractPlan makes those files of the plan that are not there yet, and keeps account of those that are.
-func (r *runner) extractPlan(ctx context.Context, x *extraction) error {
-	j, done, err := openJournal(r.work.dir, r.work.disk)
-	if err != nil {
-		return err
+// extractPlan makes the files of a plan.
+func (r *runner) extractPlan(ctx context.Context, x *extraction, p *plan) error {
+	if len(p.files) == 0 {
+		return nil
 	}
-	if r.journal != (journalLimits{}) {
-		j.limits = r.journal
+	if r.OnTotal != nil {
+		r.OnTotal(p.total())
 	}
-	rest, err := r.keep(done)
-	if err == nil && len(rest.files) > 0 {
-		if r.OnTotal != nil {
-			r.OnTotal(rest.total())
-		}
-		x.onEnd = func(f *file) { j.add(f.version, f.size) }
-		err = x.planned(ctx, r.Backup, rest)
-	}
-	if err != nil {
-		return errors.Join(err, j.close())
-	}
-	return j.discard()
+	return x.planned(ctx, r.Backup, p)
 }
 
 // keep removes what an earlier run has not completed and returns a plan of what is missing.
@@ -95,7 +99,7 @@ type extraction struct {
 	writers int
 	jobs    int
 	meter   *pipeline.Meter
-	onEnd   func(*file) // told of every complete file by a writer; nil is fine
+	journal *journal
 }
 
 // planned makes the files of a plan out of the blocks of a backup.
@@ -106,7 +110,7 @@ func (x *extraction) planned(ctx context.Context, b *catalog.Backup, p *plan) (e
 	}
 	vs := newVolumes(ctx, b)
 	defer func() { err = errors.Join(err, vs.close()) }()
-	t := newTree(x.root, x.writers, x.onEnd)
+	t := newTree(x.root, x.writers, x.journal)
 	chunks, stopChunks := iter.Pull(p.chunks())
 	defer stopChunks()
 	spans, stopSpans := iter.Pull(p.spans())
@@ -128,7 +132,7 @@ func (x *extraction) planned(ctx context.Context, b *catalog.Backup, p *plan) (e
 func (x *extraction) streamed(ctx context.Context, s *Stream) (err error) {
 	plain := &plainReader{name: s.Name, src: s.Reader}
 	defer func() { err = errors.Join(err, plain.Close()) }()
-	t := newTree(x.root, x.writers, x.onEnd)
+	t := newTree(x.root, x.writers, x.journal)
 	checker := xbstream.NewChecker(xbstream.Options{Handler: newFollower(t), Expect: s.Expect})
 	err = pipeline.Feed(ctx, plain, pipeline.FeedOptions{Meter: x.meter, Interrupt: s.Interrupt},
 		func(raw *pipeline.Raw) error {

@@ -9,44 +9,54 @@ import (
 	"os"
 	"strconv"
 	"sync"
-	"time"
+	"sync/atomic"
 )
 
-// journal notes which files of a restore are complete and on the disk, so that a later run can keep them. It is a text
-// file of lines "version size\n", where version is the file's number in the stream. A line is written after the file
-// system was synced, so what a line says holds after a crash, too.
+// journal syncs the file system in the background while a restore writes to it, and notes which files are complete and
+// on the disk, so that a later run can keep them. Syncing early also leaves little to do at the end.
 //
-// add may be called by several goroutines.
+// The notes are a text file of lines "version size\n", where version is the file's number in the stream. A line is
+// written after the file system was synced, so what a line says holds after a crash, too.
+//
+// wrote and add may be called by several goroutines.
 type journal struct {
-	log    *os.File
-	disk   *os.File // a directory of the file system to sync
-	limits journalLimits
+	disk    *os.File // a directory of the file system
+	log     *os.File // nil if nothing is noted
+	every   int64    // bytes between two syncs
+	written atomic.Int64
+	wake    chan struct{}
+	running sync.WaitGroup
+	err     error // of a sync; belongs to the goroutine until it has ended
 
-	mu       sync.Mutex
-	pending  bytes.Buffer // lines that are not written yet
-	size     int64        // bytes of the files in them
-	last     time.Time
-	flushing bool
-	err      error
-	running  sync.WaitGroup
+	mu      sync.Mutex
+	pending bytes.Buffer // lines that are not written yet
 }
 
-// journalLimits say when it is time to sync: after so many bytes of complete files, or after so long.
-type journalLimits struct {
-	bytes int64
-	wait  time.Duration
+const (
+	syncEvery  = 64 << 20
+	maxJournal = 1 << 30 // how much of a journal is read, in bytes
+)
+
+// startJournal begins to sync; one of close and discard must end it. log may be nil.
+func startJournal(disk, log *os.File, every int64) *journal {
+	if every == 0 {
+		every = syncEvery
+	}
+	j := &journal{disk: disk, log: log, every: every, wake: make(chan struct{}, 1)}
+	j.running.Go(func() {
+		for range j.wake {
+			if j.err == nil {
+				j.err = j.flush()
+			}
+		}
+	})
+	return j
 }
 
-// usualLimits lose little work and cost little.
-func usualLimits() journalLimits { return journalLimits{1 << 30, 10 * time.Second} }
-
-// maxJournal is how much of a journal is read, in bytes.
-const maxJournal = 1 << 30
-
-// openJournal reads the journal in dir, cuts off what is not whole, and opens it to append. done holds the size of each
+// openLog reads the journal in dir, cuts off what is not whole, and opens it to append. done holds the size of each
 // complete file by its number.
-func openJournal(dir *os.Root, disk *os.File) (j *journal, done map[int]int64, err error) {
-	log, err := dir.OpenFile(journalName, os.O_RDWR|os.O_CREATE, 0o600)
+func openLog(dir *os.Root) (log *os.File, done map[int]int64, err error) {
+	log, err = dir.OpenFile(journalName, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -60,7 +70,7 @@ func openJournal(dir *os.Root, disk *os.File) (j *journal, done map[int]int64, e
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("read %q: %w", journalName, err), log.Close())
 	}
-	return &journal{log: log, disk: disk, limits: usualLimits(), last: time.Now()}, done, nil
+	return log, done, nil
 }
 
 // readJournal reads lines until the first that is not whole; end is where that one begins.
@@ -91,60 +101,72 @@ func parseLine(line string) (version int, size int64, ok bool) {
 	return int(v), int64(s), found && err1 == nil && err2 == nil
 }
 
-// add notes that a file is complete, and sees that it is synced and written when it is time.
+// wrote tells that so many bytes were written, and has them synced when it is time.
+func (j *journal) wrote(n int64) {
+	if j.written.Add(n) < j.every {
+		return
+	}
+	select {
+	case j.wake <- struct{}{}:
+		j.written.Store(0)
+	default: // the last sync is still to come
+	}
+}
+
+// add notes that a file is complete.
 func (j *journal) add(version int, size int64) {
+	if j.log == nil {
+		return
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	fmt.Fprintf(&j.pending, "%d %d\n", version, size)
-	j.size += size
-	if j.flushing || j.err != nil || j.size < j.limits.bytes && time.Since(j.last) < j.limits.wait {
-		return
-	}
-	j.flushing = true
-	j.running.Go(func() { j.keep(j.flush()) })
 }
 
-// keep notes how a flush ended.
-func (j *journal) keep(err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.flushing, j.last = false, time.Now()
-	if j.err == nil {
-		j.err = err
-	}
-}
-
-// flush syncs the file system and writes the lines of the files that were complete before.
+// flush syncs the file system and writes the lines of the files that were complete before. The lines are on the disk
+// after the next sync.
 func (j *journal) flush() error {
 	j.mu.Lock()
 	lines := bytes.Clone(j.pending.Bytes())
 	j.pending.Reset()
-	j.size = 0
 	j.mu.Unlock()
-	if len(lines) == 0 {
-		return nil
-	}
-	if err := syncFileSystem(j.disk); err != nil {
+	if err := syncFileSystem(j.disk); err != nil || len(lines) == 0 {
 		return err
 	}
 	if _, err := j.log.Write(lines); err != nil {
 		return fmt.Errorf("write %q: %w", journalName, err)
 	}
-	return j.log.Sync()
+	return nil
 }
 
-// close writes what is still to be written, and ends the journal. Nobody may add any more.
+// close ends the journal of a restore that has failed, after it has noted all that is complete. Nobody may use it any
+// more.
 func (j *journal) close() error {
-	j.running.Wait()
-	err := j.err
+	err := j.stop()
+	if j.log == nil {
+		return err
+	}
 	if err == nil {
 		err = j.flush()
+	}
+	if err == nil {
+		err = j.log.Sync()
 	}
 	return errors.Join(err, j.log.Close())
 }
 
-// discard ends a journal that is not needed any more: everything is complete and synced otherwise.
+// discard ends a journal that is not needed any more: everything is complete, and about to be synced otherwise.
 func (j *journal) discard() error {
+	err := j.stop()
+	if j.log != nil {
+		err = errors.Join(err, j.log.Close())
+	}
+	return err
+}
+
+// stop waits for the sync that is running.
+func (j *journal) stop() error {
+	close(j.wake)
 	j.running.Wait()
-	return errors.Join(j.err, j.log.Close())
+	return j.err
 }

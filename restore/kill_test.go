@@ -1,17 +1,21 @@
 package restore_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -24,12 +28,21 @@ import (
 // helperArgument makes the test binary restore a backup and exit: a process of its own that can be killed.
 const helperArgument = "-restore-helper"
 
-// helperMain restores the only backup in a repository, the first argument, into the second; a third has it prepared.
+// helperMain restores the only backup in a repository, the first argument, into the second. A third one, "prepare", has
+// it prepared; a fourth is after how many bytes it says "read" and waits to be killed.
 func helperMain(args []string) int {
 	ctx := context.Background()
-	backup, err := openBackup(ctx, args[0])
+	sink := &slowSink{after: math.MaxInt}
+	if len(args) > 3 {
+		sink.after, _ = strconv.Atoi(args[3]) // 0 is as good
+		sink.stop = sync.OnceFunc(func() {
+			fmt.Println("read")
+			select {}
+		})
+	}
+	backup, err := openBackup(ctx, args[0], sink)
 	if err == nil {
-		o := restore.SyncOften(restore.Options{Target: args[1], Backup: backup, NoPrepare: len(args) < 3})
+		o := restore.SyncOften(restore.Options{Target: args[1], Backup: backup, NoPrepare: len(args) < 3 || args[2] != "prepare"})
 		var result restore.Result
 		if result, err = restore.Run(ctx, o); err == nil {
 			fmt.Println("kept", result.Kept)
@@ -42,11 +55,13 @@ func helperMain(args []string) int {
 	return 0
 }
 
-func openBackup(ctx context.Context, dir string) (*catalog.Backup, error) {
-	sink, err := sinks.NewLocal(dir)
+// openBackup opens the only backup in a repository through a sink.
+func openBackup(ctx context.Context, dir string, sink *slowSink) (*catalog.Backup, error) {
+	local, err := sinks.NewLocal(dir)
 	if err != nil {
 		return nil, err
 	}
+	sink.Sink = local
 	r, err := catalog.Open(ctx, sink, dir)
 	if err != nil {
 		return nil, err
@@ -101,6 +116,10 @@ func TestKilledAndRunAgain(t *testing.T) {
 	kills, resumed := 0, 0
 	for round := range 5 {
 		target := filepath.Join(memoryDir(t), "t")
+		after := len(stream) / 6 * (round + 1)
+		killWhenRead(t, helper(t, repository, target, "extract", fmt.Sprint(after)))
+		assertUnfinished(t, target)
+		kills++
 		for kill := 0; ; kill++ {
 			delay := time.Duration(r.Int64N(int64(whole) * int64(kill+2) / 2))
 			out, killed := killAfter(t, helper(t, repository, target), delay)
@@ -120,8 +139,31 @@ func TestKilledAndRunAgain(t *testing.T) {
 			t.Fatalf("round %d", round)
 		}
 	}
-	if kills == 0 || resumed == 0 {
-		t.Errorf("got %d kills, and %d last runs that kept files: the test proves nothing", kills, resumed)
+	t.Logf("%d kills, %d last runs that kept files", kills, resumed)
+	if resumed == 0 {
+		t.Error("no run kept files of one that was killed")
+	}
+}
+
+// killWhenRead kills a helper that says that it has read as much as it should.
+func killWhenRead(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || said != "read\n" {
+		t.Errorf("got %q, %v, want it to read", said, err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("it was done before it was killed")
 	}
 }
 
@@ -175,7 +217,7 @@ func assertNotWhole(t *testing.T, target string, want map[string]string) {
 	}
 }
 
-// slowSink cancels once so many bytes of a backup were read.
+// slowSink calls stop whenever a volume of a backup is read beyond so many bytes.
 type slowSink struct {
 	sinks.Sink
 	after int
@@ -207,19 +249,11 @@ func TestCancelledAndRunAgain(t *testing.T) {
 	stream, want := killStream(t)
 	repository := memoryDir(t)
 	makeBackup(t, repository, stream, packing{blockSize: 64 << 10, codec: "none"})
-	local, err := sinks.NewLocal(repository)
-	if err != nil {
-		t.Fatal(err)
-	}
 	target := filepath.Join(memoryDir(t), "t")
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	sink := &slowSink{Sink: local, after: len(stream) / 2, stop: func() { cancel(cause) }}
-	r, err := catalog.Open(t.Context(), sink, repository)
-	if err != nil {
-		t.Fatal(err)
-	}
-	backup, err := r.Find(t.Context(), "", catalog.Latest)
+	sink := &slowSink{after: len(stream) / 2, stop: func() { cancel(cause) }}
+	backup, err := openBackup(t.Context(), repository, sink)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ type Options struct {
 	OnTool  func(mariadb.Event) // told what mariadb-backup says; nil is fine
 	ToolLog io.Writer           // receives all that mariadb-backup says; nil is fine
 
-	journal journalLimits // the zero value is the usual ones
+	syncEvery int64 // bytes written between two syncs; 0 is the usual number
 }
 
 // ExtractOptions says where to extract to.

@@ -41,7 +41,7 @@ type tree struct {
 	dirs  map[string]struct{} // directories known to be there
 	dirty bool                // something was queued since the last barrier
 
-	onEnd func(*file) // told by a writer that a file is complete and closed; nil is fine
+	journal *journal // told by the writers what they have written and what is complete
 }
 
 // file is a file that is being written. The first part belongs to the tree's goroutine, the second to the writer's.
@@ -57,9 +57,9 @@ type file struct {
 }
 
 // newTree starts writers below root; the caller must call close.
-func newTree(root *os.Root, writers int, onEnd func(*file)) *tree {
+func newTree(root *os.Root, writers int, j *journal) *tree {
 	writers = min(max(writers, 1), maxWriters)
-	t := &tree{root: root, dirs: map[string]struct{}{".": {}}, onEnd: onEnd}
+	t := &tree{root: root, dirs: map[string]struct{}{".": {}}, journal: j}
 	for range writers {
 		w := &writer{tree: t, ops: make(chan op, opsQueued), limit: openHandles / writers}
 		t.writers = append(t.writers, w)

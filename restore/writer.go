@@ -136,6 +136,7 @@ func (w *writer) write(f *file, offset int64, data []byte) error {
 func (f *file) put(data []byte, offset int64) error {
 	n, err := f.handle.WriteAt(data, offset)
 	f.written = max(f.written, offset+int64(n))
+	f.writer.tree.journal.wrote(int64(n))
 	return err
 }
 
@@ -152,8 +153,6 @@ func (w *writer) end(f *file, size int64) error {
 	if err := w.shut(f); err != nil {
 		return err
 	}
-	if w.tree.onEnd != nil {
-		w.tree.onEnd(f)
-	}
+	w.tree.journal.add(f.version, f.size)
 	return nil
 }
