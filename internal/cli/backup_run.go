@@ -284,7 +284,7 @@ func (r *backupRun) tell(ctx context.Context, result *backup.Result) error {
 	if all == nil && len(m.Warnings)+len(result.Failed) > 0 {
 		all = reported(errWarnings)
 	}
-	if r.JSON && r.To != "-" {
+	if r.JSON && r.To != "-" && (all == nil || as[*reportedError](all)) { // else the error is what is printed
 		return errors.Join(all, writeJSON(r.env.Stdout, m))
 	}
 	return all

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"slices"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/mbwrap/mbwrap/xbstream"
 )
 
 // fake is how the program fakebackup, which scripts use in place of mariadb-backup, is to behave. Each field is set by a
@@ -18,6 +21,7 @@ import (
 // options are accepted and ignored.
 type fake struct {
 	stream     string         // FAKE_STREAM: file that goes to stdout in --backup
+	endless    bool           // FAKE_ENDLESS=1: then go on with files of noise until nobody reads them
 	stderr     string         // FAKE_STDERR: file that goes to stderr first, in place of the usual text
 	tail       string         // FAKE_TAIL: file that goes to stderr last, in place of "completed OK!"
 	exit       int            // FAKE_EXIT: exit code
@@ -94,7 +98,8 @@ func newFake(args []string) (*fake, error) {
 		return n
 	}
 	f := &fake{stream: get("STREAM"), stderr: get("STDERR"), tail: get("TAIL"), exit: int(num("EXIT", 0)),
-		hangAt: num("HANG_AT", -1), killAt: num("KILL_AT", -1), hangEnd: get("HANG_END") != "",
+		endless: get("ENDLESS") != "",
+		hangAt:  num("HANG_AT", -1), killAt: num("KILL_AT", -1), hangEnd: get("HANG_END") != "",
 		ignore: strings.Split(get("IGNORE"), ","), argsFile: get("ARGS"), envFile: get("ENV"), pidFile: get("PID"),
 		version: get("VERSION"), readyFile: get("READY"), signalFile: get("SIGNAL"), got: make(chan os.Signal, 4)}
 	if f.version == "" {
@@ -166,6 +171,10 @@ func (f *fake) send() bool {
 		fmt.Fprintf(os.Stderr, "mariadb-backup: Error writing file 'UNKNOWN' (errno: 32 %q)\n", "Broken pipe")
 		return false
 	}
+	if f.endless {
+		f.sendNoise()
+		return false
+	}
 	if f.killAt >= 0 {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
@@ -174,6 +183,21 @@ func (f *fake) send() bool {
 		return false
 	}
 	return true
+}
+
+// sendNoise writes files, each good in itself, until that fails or a signal comes, of which the real tool dies.
+func (f *fake) sendNoise() {
+	go func() {
+		<-f.got
+		os.Exit(1)
+	}()
+	w := xbstream.NewWriter(os.Stdout)
+	random := rand.NewChaCha8([32]byte{})
+	for i := 0; ; i++ {
+		if _, err := w.WriteFile(fmt.Sprintf("noise/t%d.ibd", i), io.LimitReader(random, 1<<20)); err != nil {
+			return
+		}
+	}
 }
 
 // hang waits for a signal. It gives up when its parent is gone, and after two minutes, so that a test that kills or goes
