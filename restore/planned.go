@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/mbwrap/mbwrap/catalog"
+	"github.com/mbwrap/mbwrap/codec"
 	"github.com/mbwrap/mbwrap/pipeline"
 	"github.com/mbwrap/mbwrap/sinks"
 	"github.com/mbwrap/mbwrap/xbstream"
@@ -124,6 +125,22 @@ type volumes struct {
 // newVolumes opens volumes under ctx.
 func newVolumes(ctx context.Context, b *catalog.Backup) *volumes {
 	return &volumes{ctx: ctx, backup: b, open: make(map[int]sinks.Object)}
+}
+
+// checkVolumes tells whether all volumes of a backup are there in full, and of a codec that is known, without reading
+// them.
+func checkVolumes(ctx context.Context, b *catalog.Backup) error {
+	if _, err := codec.Lookup(b.Manifest.Codec); err != nil {
+		return fmt.Errorf("backup %s: %w", b.ID, err)
+	}
+	for n := range b.Manifest.Volumes {
+		vs := newVolumes(ctx, b) // one at a time: there may be more than descriptors
+		_, err := vs.volume(n + 1)
+		if err := errors.Join(err, vs.close()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // volume returns volume n, counted from 1.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -382,6 +383,27 @@ func TestDamagedVolume(t *testing.T) {
 		t.Fatalf("mended: %v", err)
 	}
 	sameTree(t, target, want)
+}
+
+// TestMissingVolume refuses a backup that lacks a part before anything is made.
+func TestMissingVolume(t *testing.T) {
+	stream, _ := killStream(t)
+	backup := makeBackup(t, memoryDir(t), stream, packing{blockSize: 64 << 10, volumeSize: 1 << 20})
+	last := backup.Manifest.Volumes[len(backup.Manifest.Volumes)-1].Name
+	if err := os.Remove(objectPath(backup, last)); err != nil {
+		t.Fatal(err)
+	}
+	o := restore.Options{Target: filepath.Join(memoryDir(t), "t"), Backup: backup, NoPrepare: true}
+	if _, err := restore.Run(t.Context(), o); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), last) {
+		t.Errorf("got %v, want %v that names %q", err, fs.ErrNotExist, last)
+	}
+	backup.Manifest.Codec = "lzma"
+	if _, err := restore.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), `"lzma"`) {
+		t.Errorf("unknown codec: got %v", err)
+	}
+	if !absentFile(o.Target) {
+		t.Error("refused target: something was made")
+	}
 }
 
 // TestWrongIndex gives a backup an index that is whole, but that of another stream of the same size.

@@ -116,6 +116,9 @@ func (r *runner) planBackup(ctx context.Context) error {
 	if m.Type != catalog.Full && !r.NoPrepare {
 		return fmt.Errorf("backup %s: %w", r.Backup.ID, ErrIncremental)
 	}
+	if err := checkVolumes(ctx, r.Backup); err != nil {
+		return err
+	}
 	manifest, err := r.Backup.ReadManifest(ctx)
 	if err != nil {
 		return err
