@@ -36,7 +36,7 @@ func (s *Scratch) Checksums(ctx context.Context) (map[string]uint64, error) {
 // userTables lists the database and name of every base table that is not the server's own.
 func userTables(ctx context.Context, db *sql.DB) ([][2]string, error) {
 	rows, err := db.QueryContext(ctx, `SELECT table_schema, table_name FROM information_schema.tables
-		WHERE table_type = 'BASE TABLE'
+		WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')
 		AND table_schema NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')
 		ORDER BY table_schema, table_name`)
 	if err != nil {

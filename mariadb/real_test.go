@@ -115,7 +115,7 @@ func TestRealBackup(t *testing.T) {
 	if r.Files < 50 || r.DDLBlocked <= 0 || r.CommitsBlocked <= 0 || r.CommitsBlocked > r.DDLBlocked {
 		t.Errorf("report: got %+v", r)
 	}
-	for what, text := range map[string][]byte{"stream": stream, "log": log.Bytes(), "report": []byte(fmt.Sprintf("%+v", r))} {
+	for what, text := range map[string][]byte{"stream": stream, "log": log.Bytes(), "report": fmt.Appendf(nil, "%+v", r)} {
 		if bytes.Contains(text, []byte(realPassword)) {
 			t.Errorf("%s holds the password", what)
 		}

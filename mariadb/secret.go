@@ -119,7 +119,7 @@ func defaultFiles(ctx context.Context) []string {
 	}
 	line, _, _ := strings.Cut(rest, "\n")
 	files := []string{}
-	for _, name := range strings.Fields(line) {
+	for name := range strings.FieldsSeq(line) {
 		if below, ok := strings.CutPrefix(name, "~/"); ok {
 			home, err := os.UserHomeDir()
 			if err != nil {

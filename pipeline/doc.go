@@ -95,10 +95,7 @@ func (t Times) Bottleneck(elapsed time.Duration, jobs int) string {
 	}
 	// The source's time only counts when the reader did not wait for room: a tool that is held up by a full pipe
 	// answers at once. The checker runs on the reader's goroutine, so its time is CPU.
-	cpu := t.Work / time.Duration(workers(jobs))
-	if t.Check > cpu {
-		cpu = t.Check
-	}
+	cpu := max(t.Check, t.Work/time.Duration(workers(jobs)))
 	switch {
 	case t.Sink >= cpu && t.Sink >= t.Source:
 		return "sink"

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -64,19 +65,20 @@ func (p Problem) String() string {
 	if p.Offset >= 0 {
 		where = fmt.Sprintf("%s at offset %d", where, p.Offset)
 	}
-	text := where + ": " + p.Message
+	var text strings.Builder
+	text.WriteString(where + ": " + p.Message)
 	for i, f := range p.Files {
 		if i == 0 {
-			text += "; it hits "
+			text.WriteString("; it hits ")
 		} else {
-			text += ", "
+			text.WriteString(", ")
 		}
-		text += f
+		text.WriteString(f)
 	}
 	if more := p.FileCount - len(p.Files); more > 0 {
-		text += fmt.Sprintf(" and %d more files", more)
+		text.WriteString(fmt.Sprintf(" and %d more files", more))
 	}
-	return text
+	return text.String()
 }
 
 // Report is what a verification found.

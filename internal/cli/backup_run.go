@@ -26,7 +26,6 @@ import (
 type backupRun struct {
 	*backupOptions
 	env      *Env
-	server   string
 	host     string
 	meter    *pipeline.Meter
 	reporter *progress.Reporter
