@@ -23,6 +23,7 @@ var suite struct {
 	dir  string // holds everything, also what programs call the temporary directory
 	cgo  program
 	pure program
+	gen  string // makes a stream without a server
 }
 
 // builds are the two programs, each of which reads what the other has written.
@@ -38,8 +39,7 @@ func TestMain(m *testing.M) {
 }
 
 func runSuite(m *testing.M) (code int, err error) {
-	// A short name: sockets live below it.
-	if suite.dir, err = os.MkdirTemp("/tmp", "e2e-"); err != nil {
+	if suite.dir, err = makeDir(); err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(suite.dir)) }()
@@ -53,17 +53,31 @@ func runSuite(m *testing.M) (code int, err error) {
 	return code, errors.Join(source.close(), goleak.Find(), leftBehind())
 }
 
-// build builds both programs at the same time.
+// makeDir makes a directory with a short name, as sockets live below it, in memory where that can be had: most tests
+// start and throw away servers by the dozen. Those that need a disk ask for one.
+func makeDir() (string, error) {
+	if dir, err := os.MkdirTemp("/dev/shm", "e2e-"); err == nil {
+		return dir, nil
+	}
+	return os.MkdirTemp("/tmp", "e2e-")
+}
+
+// build builds the programs, at the same time.
 func build() error {
-	suite.cgo, suite.pure = program(filepath.Join(suite.dir, "cgo")), program(filepath.Join(suite.dir, "pure"))
-	errs := make([]error, len(builds()))
+	const module = "github.com/mbwrap/mbwrap"
+	at := func(name string) string { return filepath.Join(suite.dir, name) }
+	suite.cgo, suite.pure, suite.gen = program(at("cgo")), program(at("pure")), at("gen")
+	all := []struct{ path, pkg, cgo string }{
+		{at("cgo"), module, "1"}, {at("pure"), module, "0"}, {at("gen"), module + "/internal/gendata/genstream", "0"},
+	}
+	errs := make([]error, len(all))
 	var group sync.WaitGroup
-	for i, p := range builds() {
+	for i, b := range all {
 		group.Go(func() {
-			cmd := exec.Command("go", "build", "-o", string(p), "github.com/mbwrap/mbwrap")
-			cmd.Env = append(os.Environ(), "CGO_ENABLED="+strconv.Itoa(1-i))
+			cmd := exec.Command("go", "build", "-o", b.path, b.pkg)
+			cmd.Env = append(os.Environ(), "CGO_ENABLED="+b.cgo)
 			if out, err := cmd.CombinedOutput(); err != nil {
-				errs[i] = fmt.Errorf("build %s: %w: %s", p, err, out)
+				errs[i] = fmt.Errorf("build %s: %w: %s", b.pkg, err, out)
 			}
 		})
 	}

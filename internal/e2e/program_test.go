@@ -26,6 +26,7 @@ type call struct {
 	env    []string  // nil: ours, without mbwrap's own variables
 	dir    string
 	as     *syscall.Credential
+	rss    bool // measure the peak of the memory
 }
 
 // outcome is how a run ended.
@@ -33,7 +34,7 @@ type outcome struct {
 	code   int // the exit code; minus the signal's number if one ended it
 	stdout string
 	stderr string
-	rss    int64 // peak, in bytes
+	rss    int64 // peak of the resident set, in bytes; 0 if nobody asked
 	took   time.Duration
 }
 
@@ -46,6 +47,7 @@ type running struct {
 	started time.Time
 	ended   chan struct{}
 	waitErr error
+	peak    <-chan int64 // gives the peak of the memory once the program has ended; nil if nobody asked
 }
 
 // run runs mbwrap to its end.
@@ -90,6 +92,9 @@ func (p program) start(t *testing.T, c call, args ...string) *running {
 		r.waitErr = r.cmd.Wait()
 		close(r.ended)
 	}()
+	if c.rss {
+		r.peak = watchMemory(r)
+	}
 	t.Cleanup(func() {
 		_ = r.cmd.Process.Kill() // most often it has ended
 		<-r.ended
@@ -125,8 +130,33 @@ func (r *running) wait() outcome {
 	if status := state.Sys().(syscall.WaitStatus); status.Signaled() {
 		o.code = -int(status.Signal())
 	}
-	o.rss = state.SysUsage().(*syscall.Rusage).Maxrss << 10
+	if r.peak != nil {
+		o.rss = <-r.peak
+	}
 	return o
+}
+
+// watchMemory looks at the high-water mark of a program until it ends. What the kernel tells afterwards (maxrss) is no
+// use: it is never less than what the parent had when it started the program.
+func watchMemory(r *running) <-chan int64 {
+	peak := make(chan int64, 1)
+	status := filepath.Join("/proc", strconv.Itoa(r.cmd.Process.Pid), "status")
+	go func() {
+		most := int64(0)
+		tick := time.NewTicker(2 * time.Millisecond)
+		defer tick.Stop()
+		for r.running() {
+			text, _ := os.ReadFile(status) // it may have ended
+			_, rest, _ := strings.Cut(string(text), "VmHWM:")
+			if fields := strings.Fields(rest); len(fields) > 0 {
+				kib, _ := strconv.ParseInt(fields[0], 10, 64)
+				most = max(most, kib<<10)
+			}
+			<-tick.C
+		}
+		peak <- most
+	}()
+	return peak
 }
 
 // signal sends sig to the program; it may have ended.

@@ -59,7 +59,7 @@ func digest(t *testing.T, path string) string {
 // of it again. One build writes and the other restores, with every codec and both ways.
 func TestMainJob(t *testing.T) {
 	s := source.get(t)
-	repo := filepath.Join(t.TempDir(), "repo")
+	repo := filepath.Join(diskDir(t), "repo")
 	tool, stream := teeTool(t)
 	want := s.account()
 	var file, position string
@@ -91,7 +91,7 @@ func TestMainJob(t *testing.T) {
 		t.Run(codec, func(t *testing.T) {
 			repo := repo
 			if i > 0 {
-				repo = filepath.Join(t.TempDir(), "repo")
+				repo = filepath.Join(diskDir(t), "repo")
 			}
 			crosswise(t, repo, codec, stream)
 			reader := builds()[(i+1)%2] // of what the other one wrote last
@@ -128,7 +128,7 @@ func restored(t *testing.T, reader program, repo string, want map[string]string)
 	if reader == suite.cgo {
 		server = "by1"
 	}
-	target := filepath.Join(shortDir(t), "data")
+	target := filepath.Join(diskDir(t), "data")
 	o := reader.must(t, "restore", "--repo", repo, "--server", server, "--target-dir", target)
 	t.Logf("%s restored what %s wrote: %v", filepath.Base(string(reader)), server, o.took)
 	back := startOn(t, target)

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -159,15 +158,20 @@ func startNew(t *testing.T, args ...string) *server {
 }
 
 // shortDir is like t.TempDir, without the test's name in it.
-func shortDir(t *testing.T) string {
+func shortDir(t *testing.T) string { return newDir(t, suite.dir) }
+
+// diskDir is a directory on a disk, if there is one.
+func diskDir(t *testing.T) string { return newDir(t, "/var/tmp") }
+
+func newDir(t *testing.T, parent string) string {
 	t.Helper()
-	dir, err := os.MkdirTemp(suite.dir, "d")
+	dir, err := os.MkdirTemp(parent, "e2e-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
+		if out, err := exec.Command("rm", "-rf", dir).CombinedOutput(); err != nil { // there may be 200,000 files in it
+			t.Errorf("%v: %s", err, out)
 		}
 	})
 	return dir
@@ -257,19 +261,6 @@ func (s *server) collect(all map[string]string, query string) {
 	if err := rows.Err(); err != nil {
 		s.t.Fatal(err)
 	}
-}
-
-// only keeps what concerns the tables whose names begin with one of the prefixes.
-func only(account map[string]string, prefixes ...string) map[string]string {
-	kept := map[string]string{}
-	for name, value := range account {
-		for _, p := range prefixes {
-			if strings.HasPrefix(name, "table "+p) {
-				kept[name] = value
-			}
-		}
-	}
-	return kept
 }
 
 // unlocked fails the test unless definitions can be changed and rows be committed at once.
