@@ -45,7 +45,7 @@ func (w *watchdog) watch(timeout time.Duration, cancel context.CancelCauseFunc) 
 			return
 		case <-ticker.C:
 			if idle := time.Since(w.start) - time.Duration(w.last.Load()); idle > timeout {
-				cancel(fmt.Errorf("%w: not a byte in %s", ErrStalled, idle.Round(time.Second)))
+				cancel(fmt.Errorf("%w: not a byte in %s", ErrStalled, idle.Round(max(timeout/10, time.Millisecond))))
 				return
 			}
 		}
