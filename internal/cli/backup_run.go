@@ -66,13 +66,26 @@ func (r *backupRun) run(ctx context.Context) (*catalog.Manifest, error) {
 		return nil, err
 	}
 	if r.To == "" {
-		if err := r.open(ctx); err != nil {
+		if err := r.needRepo(); err != nil {
 			return nil, err
 		}
 	}
+	// The server first: a run that can't succeed leaves no new repository behind.
 	total, err := r.look(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if r.To == "" {
+		if err := r.open(ctx); err != nil {
+			return nil, err
+		}
+		last, err := r.lookBack(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if total == 0 {
+			total = last
+		}
 	}
 	reporter, end := r.env.watch("backup", total, r.meter)
 	r.reporter = reporter
@@ -134,9 +147,6 @@ func optionNames(args []string) []string {
 
 // open opens or creates the repositories.
 func (r *backupRun) open(ctx context.Context) error {
-	if err := r.needRepo(); err != nil {
-		return err
-	}
 	server, err := r.serverName(r.env)
 	if err != nil {
 		return err

@@ -13,12 +13,11 @@ import (
 // errNoSpace is wrapped when a backup would not fit; it counts as a failure of the sink.
 var errNoSpace = errors.New("not enough free space")
 
-// look looks at the server and the repositories before the run, and refuses one that can't succeed. It returns the raw
-// bytes to expect, 0 if unknown.
+// look looks at the server before the run, and refuses one whose backup can't succeed. It returns the raw bytes to
+// expect, 0 if unknown.
 func (r *backupRun) look(ctx context.Context) (int64, error) {
-	total, err := r.lookBack(ctx)
-	if err != nil || r.SkipCheck || r.Stdin {
-		return total, err
+	if r.SkipCheck || r.Stdin {
+		return 0, nil
 	}
 	connect, err := r.connect()
 	if err != nil {
@@ -36,10 +35,7 @@ func (r *backupRun) look(ctx context.Context) (int64, error) {
 			r.env.detailf("check: %s: %s", f.What, f.Detail)
 		}
 	}
-	if size := r.meet(ctx, connect); size > 0 {
-		total = size
-	}
-	return total, nil
+	return r.meet(ctx, connect), nil
 }
 
 // unfit turns a finding into the error of the run.
@@ -52,8 +48,14 @@ func unfit(f mariadb.Finding) error {
 	if f.What == "tool" || f.What == "tool options" {
 		return &usageError{err: err, hint: hint}
 	}
-	return withHint(fmt.Errorf("%w (%w)", err, errSource), hint)
+	return withHint(&kindError{err, errSource}, hint)
 }
+
+// kindError gives an error a kind that its message does not repeat.
+type kindError struct{ err, kind error }
+
+func (e *kindError) Error() string   { return e.err.Error() }
+func (e *kindError) Unwrap() []error { return []error{e.err, e.kind} }
 
 // meet keeps how the server was reached: the tool does not read all option files that lead there. It returns the size of
 // the data directory for the progress, 0 if nobody looks or it can't be known.
