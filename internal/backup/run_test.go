@@ -384,7 +384,7 @@ func file(t *testing.T, name, text string) []byte {
 func TestLimitRate(t *testing.T) {
 	t.Parallel()
 	o := options(t, play(stream(t, 60_000)))
-	o.LimitRate, o.StallTimeout = 50_000, 800*time.Millisecond
+	o.LimitRate, o.StallTimeout = 50_000, 3*time.Second
 	start := time.Now()
 	if _, err := RunPlain(t.Context(), io.Discard, o); err != nil {
 		t.Fatal(err)
