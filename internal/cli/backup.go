@@ -106,7 +106,7 @@ func newBackup(env *Env) *command {
 // own returns the flags that are the command's own.
 func (o *backupOptions) own() []*setting {
 	return []*setting{
-		text(&o.Type, "type", "TYPE", "full; auto takes an incremental when a usable parent exists").among("full", "auto"),
+		text(&o.Type, "type", "TYPE", "full, or auto, which takes a full one too in this version").among("full", "auto"),
 		text(&o.Codec, "codec", "CODEC", "zstd, gzip, lz4 or none").among("zstd", "gzip", "lz4", "none"),
 		text(&o.Level, "level", "N", "gzip 1-9, lz4 1-9, zstd 1-19, or auto"),
 		number(&o.Jobs, "jobs", "N", "compression workers (default: one a core)"),

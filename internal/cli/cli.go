@@ -30,6 +30,9 @@ func runMain(ctx context.Context, args []string, env *Env, offer func(*Env) []*c
 		args = args[1:]
 	}
 	err := withCause(ctx, r.do(ctx, args))
+	if u, ok := errors.AsType[*usageError](err); ok && u.cmd == "" && r.cmd != nil {
+		u.cmd = r.cmd.name
+	}
 	if err == nil {
 		err = out.err
 	}

@@ -311,7 +311,7 @@ func TestExitCodes(t *testing.T) {
 		{"no backup", errNoBackup, 10, "no-backup", "which backups are there? try: mbwrap list"},
 		{"time", errTimeout, 12, "timeout", ""},
 		{"deadline", fmt.Errorf("x: %w", context.DeadlineExceeded), 12, "timeout", ""},
-		{"usage", usagef("no"), 64, "usage", "how is it used? try: mbwrap help"},
+		{"usage", usagef("no"), 64, "usage", "how is it used? try: mbwrap trial --help"},
 		{"own hint", withHint(errUnfit, "why?"), 9, "unfit", "why?"},
 		{"damage on a full disk", errors.Join(syscall.ENOSPC, errDamage), 8, "damage", "which backups are good? try: mbwrap list"},
 		{"permission", os.ErrPermission, 1, "other", "does this need to run as root, or as the user mysql?"},

@@ -39,7 +39,7 @@ func (c *common) basics() []*setting {
 func (c *common) places() []*setting {
 	if c.rep == nil {
 		c.rep = []*setting{
-			list(&c.Repos, "repo", "URL", "where backups are kept: a directory or s3://bucket/prefix; may repeat"),
+			list(&c.Repos, "repo", "URL", "the directory where backups are kept; may repeat"),
 			text(&c.Server, "server", "NAME", "the name that backups are filed under (default: the host's name)"),
 		}
 	}

@@ -77,32 +77,50 @@ func (r *backupRun) meet(ctx context.Context, connect mariadb.ConnectOptions) in
 	return facts.Data.Bytes
 }
 
-// lookBack compares the last backup's stored size with the free space of each repository, and returns its raw size.
+// lookBack compares the last backup's stored size with the free space of each repository. One that can't hold the next
+// backup is lost to this run, which goes on as long as another one is left. It returns the last raw size.
 func (r *backupRun) lookBack(ctx context.Context) (raw int64, err error) {
+	var fit []*catalog.Repository
 	for _, repository := range r.target.Repositories {
-		last, err := repository.Find(ctx, r.target.Server, catalog.Latest)
-		if errors.Is(err, catalog.ErrNoBackup) {
+		size, err := r.lookAt(ctx, repository)
+		if err != nil {
+			r.target.Lost = append(r.target.Lost, err)
 			continue
 		}
-		if err != nil {
-			return 0, err
-		}
-		raw = max(raw, last.Manifest.RawBytes)
-		measurer, ok := repository.Sink().(interface {
-			Free(context.Context) (int64, error)
-		})
-		if !ok || r.SkipCheck {
-			continue
-		}
-		free, err := measurer.Free(ctx)
-		if err != nil {
-			return 0, &catalog.RepositoryError{Location: repository.Location(), Err: err}
-		}
-		if need := int64(reserve * float64(last.Manifest.StoredBytes)); free < need {
-			return 0, withHint(fmt.Errorf("repository %s: %w: %s free, the backup is expected to take %s",
-				repository.Location(), errNoSpace, progress.Size(free), progress.Size(need)),
-				"can old backups be removed? try: mbwrap list; or take it anyway: --skip-check")
-		}
+		raw = max(raw, size)
+		fit = append(fit, repository)
+	}
+	r.target.Repositories = fit
+	if len(fit) == 0 {
+		return 0, errors.Join(r.target.Lost...)
 	}
 	return raw, nil
+}
+
+// lookAt returns the raw size of the last backup in a repository, 0 if there is none, and refuses one whose disk has no
+// room for another.
+func (r *backupRun) lookAt(ctx context.Context, repository *catalog.Repository) (int64, error) {
+	last, err := repository.Find(ctx, r.target.Server, catalog.Latest)
+	if errors.Is(err, catalog.ErrNoBackup) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, &catalog.RepositoryError{Location: repository.Location(), Err: err}
+	}
+	measurer, ok := repository.Sink().(interface {
+		Free(context.Context) (int64, error)
+	})
+	if !ok || r.SkipCheck {
+		return last.Manifest.RawBytes, nil
+	}
+	free, err := measurer.Free(ctx)
+	if err != nil {
+		return 0, &catalog.RepositoryError{Location: repository.Location(), Err: err}
+	}
+	if need := int64(reserve * float64(last.Manifest.StoredBytes)); free < need {
+		return 0, withHint(fmt.Errorf("repository %s: %w: %s free, the backup is expected to take %s",
+			repository.Location(), errNoSpace, progress.Size(free), progress.Size(need)),
+			"can old backups be removed? try: mbwrap list; or take it anyway: --skip-check")
+	}
+	return last.Manifest.RawBytes, nil
 }
