@@ -229,6 +229,41 @@ func TestDefinitionsChangeMeanwhile(t *testing.T) {
 	}
 }
 
+// TestReplayGivenUp creates and drops a database while the tool copies. mariadb-backup 10.11.19 then gives up to send
+// what else has changed, says so in passing, and claims success: such a backup must not be listed. A tool that copes must
+// have sent everything.
+func TestReplayGivenUp(t *testing.T) {
+	g := newGate(t)
+	s := startNew(t, withBinlog...)
+	s.exec(beforeStorm()...)
+	changes := []string{"CREATE DATABASE fleeting", "DROP DATABASE fleeting", "CREATE OR REPLACE TABLE quiet.n (a INT) ENGINE=Aria"}
+	passed := make(chan error, 1)
+	go func() {
+		passed <- g.pass(map[string]func(){"aria_log_control": func() {
+			if done := s.change(changes); done != len(changes) {
+				t.Errorf("%d of %d statements were allowed, want all", done, len(changes))
+			}
+		}})
+	}()
+	repo := filepath.Join(t.TempDir(), "repo")
+	o := suite.cgo.run(t, s.backup(repo, "--tool", g.tool)...)
+	if err := <-passed; err != nil {
+		t.Fatal(err)
+	}
+	if o.code == 0 {
+		target := filepath.Join(shortDir(t), "data")
+		suite.cgo.must(t, "restore", "--repo", repo, "--server", "e2e", "--target-dir", target)
+		same(t, "restored server", startOn(t, target).sums(), s.sums())
+		return
+	}
+	if o.code != 4 || !strings.Contains(o.stderr, "claims success") || !strings.Contains(o.stderr, "fleeting/db.opt") {
+		t.Errorf("got exit code %d, %q, want 4 and what the tool said", o.code, o.stderr)
+	}
+	nothingNew(t, repo, 0)
+	s.exec("CREATE DATABASE odd") // where unlocked works
+	s.unlocked()
+}
+
 // compareStorm compares what must be the same, and counts the rest.
 func compareStorm(t *testing.T, got, want map[string]string) {
 	t.Helper()
