@@ -12,6 +12,7 @@ func commands(env *Env) []*command {
 		newFiles(env),
 		newCat(env),
 		newExtract(env),
+		newGC(env),
 		newHowto(env),
 		newVersion(env),
 		newCompletion(env),
