@@ -69,8 +69,12 @@ type Options struct {
 type Result struct {
 	Manifest *catalog.Manifest
 	Failed   []error // repositories that did not get the backup while others did
-	Phases   []mariadb.Phase
-	Elapsed  time.Duration
+	// Bare lists tables whose definition is in the backup but not all of their data. The manifest holds their number only.
+	Bare []string
+	// Details belong to the manifest's warnings and name tables, which the manifest must not.
+	Details []string
+	Phases  []mariadb.Phase
+	Elapsed time.Duration
 }
 
 // run is one backup under way.
@@ -82,8 +86,10 @@ type run struct {
 
 	index    catalog.IndexBuilder
 	metadata mariadb.Metadata
+	tables   tables
 	checker  *xbstream.Checker
 	packed   pipeline.PackResult
+	details  []string
 }
 
 // newRun prepares a run and fills in the defaults.
@@ -109,7 +115,7 @@ func newRun(o Options) (*run, error) {
 	if o.AnyStream {
 		expect = xbstream.ExpectAny
 	}
-	r.checker = xbstream.NewChecker(xbstream.Options{Handler: handlers{&r.index, &r.metadata}, Expect: expect})
+	r.checker = xbstream.NewChecker(xbstream.Options{Handler: handlers{&r.index, &r.metadata, &r.tables}, Expect: expect})
 	return r, nil
 }
 

@@ -55,7 +55,7 @@ func runPlain(ctx context.Context, dst pipeline.Volumes, o Options) (*Result, er
 	}
 	m.StoredBytes = r.packed.StoredSize
 	r.times(m)
-	result := &Result{Manifest: m, Elapsed: time.Since(r.started)}
+	result := &Result{Manifest: m, Details: r.details, Elapsed: time.Since(r.started)}
 	if reporter, ok := r.source.(Reporter); ok {
 		result.Phases = reporter.Report().Phases
 	}

@@ -40,7 +40,8 @@ func Run(ctx context.Context, t Target, o Options) (*Result, error) {
 	if err != nil {
 		return nil, errors.Join(err, pending.Abort(ctx))
 	}
-	result := &Result{Manifest: manifest, Failed: slices.Concat(t.Lost, pending.Failed()), Elapsed: time.Since(r.started)}
+	result := &Result{Manifest: manifest, Failed: slices.Concat(t.Lost, pending.Failed()), Details: r.details,
+		Elapsed: time.Since(r.started)}
 	if reporter, ok := r.source.(Reporter); ok {
 		result.Phases = reporter.Report().Phases
 	}
@@ -135,6 +136,7 @@ func (r *run) judge() (*catalog.Manifest, error) {
 	if stats.Ignored > 0 {
 		m.Warnings = append(m.Warnings, fmt.Sprintf("%d chunks of unknown types that may be ignored are in the stream", stats.Ignored))
 	}
+	r.bareTables(m)
 	err := r.position(m)
 	if o.AnyStream {
 		return m, nil // what it is a stream of is nobody's business
@@ -168,10 +170,36 @@ func (r *run) position(m *catalog.Manifest) error {
 		m.Binlog = &catalog.Binlog{File: p.Binlog.File, Position: p.Binlog.Pos, GTID: p.Binlog.GTID}
 	}
 	if p.CorruptPages != "" {
-		m.Warnings = append(m.Warnings, "the tool let corrupt pages through (--log-innodb-page-corruption): "+
-			strings.Join(strings.Fields(p.CorruptPages), " "))
+		r.warn(m, "the tool let corrupt pages through (--log-innodb-page-corruption)",
+			"corrupt pages: "+strings.Join(strings.Fields(p.CorruptPages), " "))
 	}
 	return nil
+}
+
+// warn adds a warning to the manifest, and to the log and the result the details, which may name tables.
+func (r *run) warn(m *catalog.Manifest, warning string, details ...string) {
+	m.Warnings = append(m.Warnings, warning)
+	for _, d := range details {
+		r.details = append(r.details, d)
+		fmt.Fprintf(r.log, "mbwrap: %s\n", d) // the log fails for want of memory only
+	}
+}
+
+// maxBare is how many tables without data are named.
+const maxBare = 20
+
+// bareTables warns of tables whose data the tool has lost.
+func (r *run) bareTables(m *catalog.Manifest) {
+	bare := r.tables.bare()
+	if len(bare) == 0 {
+		return
+	}
+	var details []string
+	for _, table := range bare[:min(len(bare), maxBare)] {
+		details = append(details, fmt.Sprintf("table %q has a definition in the backup, but not all of its data", table))
+	}
+	r.warn(m, fmt.Sprintf("%d tables have a definition in the backup, but not all of their data: "+
+		"were they renamed or made anew while it ran? take another one", len(bare)), details...)
 }
 
 // shrunk is the part of the previous backup's raw size below which a backup is suspicious.

@@ -281,7 +281,7 @@ func (r *backupRun) tell(ctx context.Context, result *backup.Result) error {
 	if r.Verify != "none" {
 		all = r.verify(ctx, m)
 	}
-	for _, warning := range m.Warnings {
+	for _, warning := range slices.Concat(m.Warnings, result.Details) {
 		r.env.warnf("%s", printable(warning))
 	}
 	for _, err := range result.Failed {

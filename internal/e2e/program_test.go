@@ -217,7 +217,7 @@ func children(pid int) []int {
 	tasks, _ := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task", "*", "children"))
 	for _, task := range tasks {
 		text, _ := os.ReadFile(task) // the thread may be gone
-		for _, word := range strings.Fields(string(text)) {
+		for word := range strings.FieldsSeq(string(text)) {
 			if child, err := strconv.Atoi(word); err == nil {
 				all = append(all, child)
 			}
