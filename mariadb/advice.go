@@ -64,6 +64,11 @@ var knownMessages = []known{
 		},
 	},
 	{
+		find:  []string{"cannot open file", "/db.opt"},
+		cause: "a database was made and dropped while the backup ran, and the tool then gave up following changes of tables",
+		hint:  "take the backup again, at a time when no databases come and go",
+	},
+	{
 		find:  []string{"cannot process redo log before MariaDB 10.8"},
 		cause: "the tool is newer than the server and can't read its redo log",
 		hint:  "use the mariadb-backup of the server's own version (its package, or --tool PATH)",

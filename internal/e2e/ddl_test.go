@@ -256,7 +256,8 @@ func TestReplayGivenUp(t *testing.T) {
 		same(t, "restored server", startOn(t, target).sums(), s.sums())
 		return
 	}
-	if o.code != 4 || !strings.Contains(o.stderr, "claims success") || !strings.Contains(o.stderr, "fleeting/db.opt") {
+	if o.code != 4 || !strings.Contains(o.stderr, "claims success") || !strings.Contains(o.stderr, "fleeting/db.opt") ||
+		!strings.Contains(o.stderr, "made and dropped while the backup ran") {
 		t.Errorf("got exit code %d, %q, want 4 and what the tool said", o.code, o.stderr)
 	}
 	nothingNew(t, repo, 0)
