@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/mbwrap/mbwrap/internal/gendata"
@@ -134,14 +135,21 @@ func (b *bench) restore(ctx context.Context, s *stream) error {
 	defer os.RemoveAll(repo)
 	defer os.Remove(packed)
 	const peer = `set -o pipefail; mkdir "$2" && zstd -q -dc "$1" | mbstream -x -p 2 -C "$2"`
-	rows := []*contender{
-		b.into("zstd -dc | mbstream -x -p 2", "bash", "-c", peer, "bash", packed),
-		b.into("the same, then sync -f", "bash", "-c", peer+` && sync -f "$2"`, "bash", packed),
-		b.into("mbwrap restore --no-prepare", b.options.mbwrap, "restore", "--quiet", "--no-prepare", "--owner", owner(),
-			"--repo", repo, "--server", "bench", "latest", "--target-dir"),
-		b.into("mbwrap extract FILE", b.options.mbwrap, "extract", "--quiet", packed, "--target-dir"),
+	contenders := func(dir string) []*contender {
+		rows := []*contender{
+			into(dir, peerRestore, "bash", "-c", peer, "bash", packed),
+			into(dir, peerDurable, "bash", "-c", peer+` && sync -f "$2"`, "bash", packed),
+			into(dir, ourRestore, b.options.mbwrap, "restore", "--quiet", "--no-prepare", "--owner", owner(),
+				"--repo", repo, "--server", "bench", "latest", "--target-dir"),
+			into(dir, "mbwrap extract FILE", b.options.mbwrap, "extract", "--quiet", packed, "--target-dir"),
+		}
+		rows[2].ours, rows[3].ours = true, true
+		return rows
 	}
-	rows[2].ours, rows[3].ours = true, true
+	if err := b.restoreInMemory(ctx, s, contenders); err != nil {
+		return err
+	}
+	rows := contenders(b.path("target"))
 	if err := race(ctx, rows, b.options.runs, b.progress); err != nil {
 		return err
 	}
@@ -155,10 +163,47 @@ func (b *bench) restore(ctx context.Context, s *stream) error {
 	return nil
 }
 
-// into returns a contender whose last argument is a directory that does not exist yet, removed again afterwards.
-func (b *bench) into(name string, argv ...string) *contender {
+// Names of contenders that promises are about.
+const (
+	peerRestore = "zstd -dc | mbstream -x -p 2"
+	peerDurable = "the same, then sync -f"
+	ourRestore  = "mbwrap restore --no-prepare"
+)
+
+// memoryFS is where Linux keeps a file system in memory.
+const memoryFS = "/dev/shm"
+
+// restoreInMemory measures the way back into a file system in memory, where a disk decides nothing. It is left out where
+// that has no room.
+func (b *bench) restoreInMemory(ctx context.Context, s *stream, contenders func(dir string) []*contender) error {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(memoryFS, &fs); err != nil || int64(fs.Bavail)*fs.Bsize < 2*s.size {
+		fmt.Fprintf(b.out, "  %s has no room for a restore in memory\n", memoryFS)
+		return nil
+	}
+	dir, err := os.MkdirTemp(memoryFS, "mbwrap-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	rows := contenders(filepath.Join(dir, "target"))
+	if err := race(ctx, rows, b.options.runs, b.progress); err != nil {
+		return err
+	}
+	b.tables = append(b.tables, resultTable{
+		title: fmt.Sprintf("Restore: %s, a stream of %.0f MB at level 1, into memory (%s)", s.kind, float64(s.size)/1e6, memoryFS),
+		note:  "No disk takes part.",
+		raw:   s.size, rows: rows,
+	})
+	got := times(find(rows, peerRestore).wall, find(rows, ourRestore).wall)
+	b.promise(got >= 1.3, fmt.Sprintf("%s: restore is at least 1.3 times as fast as zstd -dc | mbstream -x -p 2, files in memory", s.kind),
+		fmt.Sprintf("%.2f times", got))
+	return nil
+}
+
+// into returns a contender whose last argument is dir, which does not exist yet and is removed again afterwards.
+func into(dir, name string, argv ...string) *contender {
 	return &contender{name: name, run: func(ctx context.Context) (sample, error) {
-		dir := b.path("target")
 		s, err := measure(ctx, command{argv: append(argv[:len(argv):len(argv)], dir)})
 		if removeErr := os.RemoveAll(dir); err == nil {
 			err = removeErr

@@ -66,8 +66,8 @@ func (b *bench) promisePack(s *stream, rows []*contender) {
 // promiseRestore checks what is promised about the way back. mbwrap makes its files durable, so the peer that does so
 // too is the fair one; the other is printed beside it.
 func (b *bench) promiseRestore(s *stream, rows []*contender) {
-	ours := find(rows, "mbwrap restore --no-prepare")
-	plain, durable := find(rows, "zstd -dc | mbstream -x -p 2"), find(rows, "the same, then sync -f")
+	ours := find(rows, ourRestore)
+	plain, durable := find(rows, peerRestore), find(rows, peerDurable)
 	got := times(durable.wall, ours.wall)
 	b.promise(got >= 1.3, fmt.Sprintf("%s: restore is at least 1.3 times as fast as zstd -dc | mbstream -x -p 2, files on the disk", s.kind),
 		fmt.Sprintf("%.2f times; %.2f times where mbstream's files are left to the page cache", got, times(plain.wall, ours.wall)))
