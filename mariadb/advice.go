@@ -69,6 +69,11 @@ var knownMessages = []known{
 		hint:  "take the backup again, at a time when no databases come and go",
 	},
 	{
+		find:  []string{"Error ", " on file ", " open during "},
+		cause: "a table that is not InnoDB's was renamed or dropped before it could be copied",
+		hint:  "take the backup again; keep RENAME and DROP of Aria and MyISAM tables away from its time",
+	},
+	{
 		find:  []string{"cannot process redo log before MariaDB 10.8"},
 		cause: "the tool is newer than the server and can't read its redo log",
 		hint:  "use the mariadb-backup of the server's own version (its package, or --tool PATH)",

@@ -2,6 +2,7 @@ package mariadb
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -83,7 +84,7 @@ func (r *Report) verdict(tool string, acceptErrors bool) error {
 }
 
 // lastLine is the message that tells most about a failure: one that is known, else the first error (the others tend to
-// follow from it), else the last thing that was said.
+// follow from it), else the last thing that was said which is not about the tool's own end.
 func (r *Report) lastLine() string {
 	if r.known != "" {
 		return r.known
@@ -91,8 +92,13 @@ func (r *Report) lastLine() string {
 	if len(r.Errors) > 0 {
 		return r.Errors[0]
 	}
-	if n := len(r.Tail); n > 0 {
-		return r.Tail[n-1]
+	for _, line := range slices.Backward(r.Tail) {
+		if !slices.ContainsFunc(lastWords, func(words string) bool { return strings.Contains(line, words) }) {
+			return line
+		}
 	}
 	return ""
 }
+
+// lastWords are said at the end of every run that fails, and explain nothing.
+var lastWords = []string{"InnoDB: Starting shutdown", "Stopping log copying thread", "backup process is finished with error"}

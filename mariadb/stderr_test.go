@@ -262,6 +262,22 @@ func TestManyErrors(t *testing.T) {
 	}
 }
 
+// TestLineOfARunThatOnlyShutsDown takes the end of a real run that failed under renames of Aria and MyISAM tables.
+func TestLineOfARunThatOnlyShutsDown(t *testing.T) {
+	lost := "Error 2 on file ./play/t6.MYD open during `play`.`t6` table copy: No such file or directory"
+	last := []string{"Data files backup process is finished with error", "mariabackup: Stopping log copying thread", "InnoDB: Starting shutdown..."}
+	r := Report{Tail: append([]string{"Finished BACKUP STAGE START", lost}, last...)}
+	if got := r.lastLine(); got != lost {
+		t.Errorf("got %q, want %q", got, lost)
+	}
+	if k := lookUp(lost); k == nil || !strings.Contains(k.cause, "renamed or dropped") {
+		t.Errorf("got %+v, want an explanation", k)
+	}
+	if got := (&Report{Tail: last}).lastLine(); got != "" {
+		t.Errorf("got %q, want nothing", got)
+	}
+}
+
 func TestKnownMessages(t *testing.T) {
 	for i := range knownMessages {
 		k := &knownMessages[i]

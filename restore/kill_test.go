@@ -76,7 +76,10 @@ func helper(t *testing.T, arguments ...string) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return exec.CommandContext(t.Context(), self, append([]string{helperArgument}, arguments...)...)
+	cmd := exec.CommandContext(t.Context(), self, append([]string{helperArgument}, arguments...)...)
+	// The race detector would have a process that is done wait for a second, in which kills hit nothing.
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
+	return cmd
 }
 
 // killStream is large enough to be killed in, with renames so that the plan is not the stream.
@@ -117,7 +120,7 @@ func TestKilledAndRunAgain(t *testing.T) {
 	for round := range 5 {
 		target := filepath.Join(memoryDir(t), "t")
 		after := len(stream) / 6 * (round + 1)
-		killWhenRead(t, helper(t, repository, target, "extract", fmt.Sprint(after)))
+		killWhenRead(t, helper(t, repository, target, "extract", fmt.Sprint(after)), target)
 		assertUnfinished(t, target)
 		kills++
 		for kill := 0; ; kill++ {
@@ -145,8 +148,9 @@ func TestKilledAndRunAgain(t *testing.T) {
 	}
 }
 
-// killWhenRead kills a helper that says that it has read as much as it should.
-func killWhenRead(t *testing.T, cmd *exec.Cmd) {
+// killWhenRead kills a helper that says that it has read as much as it should, once it has noted some files in its
+// journal.
+func killWhenRead(t *testing.T, cmd *exec.Cmd, target string) {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -158,6 +162,16 @@ func killWhenRead(t *testing.T, cmd *exec.Cmd) {
 	said, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || said != "read\n" {
 		t.Errorf("got %q, %v, want it to read", said, err)
+	}
+	journal := filepath.Join(target, "mbwrap-restore.unfinished", "done.log")
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if info, err := os.Stat(journal); err == nil && info.Size() > 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Error("it noted no file")
+			break
+		}
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Error(err)
