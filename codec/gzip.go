@@ -23,13 +23,13 @@ func gzipLibrary() string { return moduleVersion("github.com/klauspost/compress"
 // gzipBound: deflate stores what it can't compress in pieces of at least 16 KiB with 5 bytes each.
 func gzipBound(n int) int { return n + 5*(n/(16<<10)+2) + gzipHeader + gzipTrailer }
 
-// gzipCompressor has a writer for blocks that are mostly digits, one for others, and one that codes bytes and looks for
-// no matches. Each is made when first needed.
+// gzipCompressor has a writer for blocks that are mostly digits, one for others, one for others in which much repeats, and
+// one that codes bytes and looks for no matches. Each is made when first needed.
 type gzipCompressor struct {
-	out                    appender
-	level                  int
-	digits, other, huffman *gzip.Writer
-	spare                  []byte // a second try
+	out                           appender
+	level                         int
+	digits, other, dense, huffman *gzip.Writer
+	spare                         []byte // a second try, or a sample
 }
 
 func newGzipCompressor(o CompressorOptions) (blockCompressor, error) {
@@ -43,6 +43,14 @@ func (g *gzipCompressor) compress(dst, src []byte) ([]byte, error) {
 	w, level, poor := &g.other, levels.other, len(src)-len(src)/8
 	if mostlyDigits(src) {
 		w, level, poor = &g.digits, levels.digits, len(src)/2
+	} else if levels.dense != levels.other {
+		repeats, err := g.repeats(src, levels.other)
+		if err != nil {
+			return dst, err
+		}
+		if repeats {
+			w, level = &g.dense, levels.dense
+		}
 	}
 	out, err := g.pass(w, level, dst, src)
 	if err != nil || len(out)-len(dst) <= poor {
@@ -53,6 +61,21 @@ func (g *gzipCompressor) compress(dst, src []byte) ([]byte, error) {
 		return out, err
 	}
 	return append(dst, g.spare...), nil
+}
+
+// Much repeats in a block when a sample of it, in bytes, shrinks to this part.
+const (
+	gzipSample = 64 << 10
+	gzipDense  = 0.24
+)
+
+// repeats compresses a sample out of the middle of src to find out whether much repeats in it.
+func (g *gzipCompressor) repeats(src []byte, level int) (bool, error) {
+	sample := src[max(0, (len(src)-gzipSample)/2):]
+	sample = sample[:min(len(sample), gzipSample)]
+	var err error
+	g.spare, err = g.pass(&g.other, level, g.spare[:0], sample)
+	return float64(len(g.spare)) < gzipDense*float64(len(sample)), err
 }
 
 // pass appends src as one member, by the writer at w, which it makes if there is none yet.
@@ -74,7 +97,9 @@ func (g *gzipCompressor) pass(w **gzip.Writer, level int, dst, src []byte) (_ []
 	return g.out.b, nil
 }
 
-func (g *gzipCompressor) close() { g.digits, g.other, g.huffman, g.spare = nil, nil, nil, nil }
+func (g *gzipCompressor) close() {
+	g.digits, g.other, g.dense, g.huffman, g.spare = nil, nil, nil, nil, nil
+}
 
 // mostlyDigits tells whether at least two thirds of the bytes are digits or the dashes between them, as in the tables
 // of sysbench. Zeros, of which pages that are not full have many, do not count. It looks at one byte in a hundred.
