@@ -66,7 +66,7 @@ func (g *gzipCompressor) compress(dst, src []byte) ([]byte, error) {
 // Much repeats in a block when a sample of it, in bytes, shrinks to this part.
 const (
 	gzipSample = 64 << 10
-	gzipDense  = 0.24
+	gzipDense  = 0.26
 )
 
 // repeats compresses a sample out of the middle of src to find out whether much repeats in it.
