@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/mbwrap/mbwrap/internal/testenv"
 )
 
 func TestCheckArgs(t *testing.T) {
@@ -126,9 +128,7 @@ func TestOptionFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := findProgram("my_print_defaults"); err != nil {
-		t.Skip(err)
-	}
+	testenv.Need(t, "my_print_defaults")
 	c := ConnectOptions{DefaultsFile: file}
 	if got := fileOptions(t.Context(), c, toolGroups...); len(got) != 1 || got[0] != "--parallel=3" {
 		t.Errorf("got %q, want --parallel=3", got)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mbwrap/mbwrap/internal/progress"
+	"github.com/mbwrap/mbwrap/internal/testenv"
 )
 
 func TestParseBytes(t *testing.T) {
@@ -166,7 +167,7 @@ func TestLogFile(t *testing.T) {
 
 func TestLogFileFull(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
-		t.Skip("no /dev/full")
+		testenv.Missing(t, "/dev/full", err.Error())
 	}
 	w := newWorld()
 	_, code := w.try(t, nil, "trial", "--log-file", "/dev/full")
