@@ -35,18 +35,19 @@ var arrows = []struct {
 }{
 	{".", []string{"internal/cli"}},
 	{"internal/cli", []string{"internal/backup", "internal/progress", "internal/config", "verify", "restore", "tune",
-		"catalog", "mariadb", "pipeline", "xbstream", "codec", "encrypt", "sinks"}},
+		"catalog", "mariadb", "pipeline", "innodb", "xbstream", "codec", "encrypt", "sinks"}},
 	{"internal/demo", []string{"internal/gendata", "mariadb"}},
 	{"internal/bench", []string{"internal/gendata", "mariadb", "xbstream"}},
 	{"internal/e2e", []string{"catalog", "mariadb", "xbstream", "codec", "sinks", "internal/gendata"}}, // tests only
-	{"internal/backup", []string{"catalog", "mariadb", "pipeline", "xbstream", "codec", "encrypt", "sinks"}},
-	{"verify", []string{"restore", "catalog", "mariadb", "pipeline", "xbstream", "codec", "encrypt", "sinks"}},
-	{"restore", []string{"catalog", "mariadb", "pipeline", "xbstream", "codec", "encrypt", "sinks"}},
+	{"internal/backup", []string{"catalog", "mariadb", "pipeline", "innodb", "xbstream", "codec", "encrypt", "sinks"}},
+	{"verify", []string{"restore", "catalog", "mariadb", "pipeline", "innodb", "xbstream", "codec", "encrypt", "sinks"}},
+	{"restore", []string{"catalog", "mariadb", "pipeline", "innodb", "xbstream", "codec", "encrypt", "sinks"}},
 	{"tune", []string{"mariadb", "pipeline", "xbstream", "codec"}},
 	{"catalog", []string{"pipeline", "xbstream", "codec", "encrypt", "sinks"}},
 	{"internal/gendata", []string{"mariadb", "xbstream"}}, // mariadb in its tests only
 	{"mariadb", []string{"xbstream"}},
 	{"pipeline", []string{"xbstream", "codec", "encrypt"}},
+	{"innodb", []string{"xbstream"}},
 	{"internal/progress", nil},
 	{"internal/config", nil},
 	{"internal/testenv", nil},
