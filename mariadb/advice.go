@@ -3,6 +3,8 @@ package mariadb
 import (
 	"fmt"
 	"strings"
+
+	"github.com/mbwrap/mbwrap/mariadb/version"
 )
 
 // known is a message of the tool, or of the server through it, that can be put into plain words.
@@ -18,10 +20,10 @@ type known struct {
 }
 
 // versionRange holds the versions from the first on, before the second.
-type versionRange struct{ from, before Version }
+type versionRange struct{ from, before version.Number }
 
 // explain returns cause and hint for a tool of version v.
-func (k *known) explain(v Version) (cause, hint string) {
+func (k *known) explain(v version.Number) (cause, hint string) {
 	for _, r := range k.between {
 		if v.Compare(r.from) >= 0 && v.Compare(r.before) < 0 {
 			return k.cause, fmt.Sprintf("%s; version %s also says so without that cause (%s): update it", k.hint, v, k.defect)
@@ -59,8 +61,8 @@ var knownMessages = []known{
 			"whether the destination is too slow",
 		defect: "MDEV-36159, MDEV-39468",
 		between: []versionRange{
-			{Version{10, 11, 10}, Version{10, 11, 19}}, {Version{11, 4, 4}, Version{11, 4, 13}},
-			{Version{11, 8, 0}, Version{11, 8, 9}}, {Version{12, 0, 0}, Version{12, 3, 3}},
+			{version.Parse("10.11.10"), version.Parse("10.11.19")}, {version.Parse("11.4.4"), version.Parse("11.4.13")},
+			{version.Parse("11.8.0"), version.Parse("11.8.9")}, {version.Parse("12.0.0"), version.Parse("12.3.3")},
 		},
 	},
 	{

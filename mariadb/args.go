@@ -3,6 +3,8 @@ package mariadb
 import (
 	"slices"
 	"strings"
+
+	"github.com/mbwrap/mbwrap/mariadb/internal/optionfile"
 )
 
 // refused are the tool's options that must not be given, and why. The tool takes any unambiguous abbreviation, and "_"
@@ -71,7 +73,7 @@ func checkArgs(args []string) (userArgs, error) {
 			return found, &UsageError{Option: arg, Reason: "would hide the options after it", Hint: "leave it out"}
 		case strings.HasPrefix(arg, "--"):
 			name, value, hasValue := strings.Cut(arg[2:], "=")
-			if isStream(optionName(name)) && !hasValue && i+1 < len(args) {
+			if isStream(optionfile.Name(name)) && !hasValue && i+1 < len(args) {
 				i++
 				value = args[i]
 			}
@@ -91,7 +93,7 @@ func checkArgs(args []string) (userArgs, error) {
 
 // long looks at one option that is written out.
 func (f *userArgs) long(name, value string) error {
-	plain := optionName(name)
+	plain := optionfile.Name(name)
 	option := "--" + name
 	switch {
 	case strings.HasPrefix(plain, "skip-"), strings.HasPrefix(plain, "disable-"):
@@ -120,21 +122,6 @@ func (f *userArgs) long(name, value string) error {
 		}
 	}
 	return nil
-}
-
-// optionName brings an option's name to the form of our tables: dashes, and without the prefixes that change nothing.
-func optionName(name string) string {
-	name = strings.ReplaceAll(name, "_", "-")
-	for {
-		short := name
-		for _, prefix := range []string{"loose-", "enable-", "maximum-", "autoset-"} {
-			short = strings.TrimPrefix(short, prefix)
-		}
-		if short == name {
-			return name
-		}
-		name = short
-	}
 }
 
 func isStream(name string) bool { return isAbbreviation(name, "stream", len("st")) }
@@ -186,7 +173,7 @@ func checkFileArgs(args []string) (userArgs, error) {
 	var kept []string
 	for _, arg := range args {
 		name, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
-		switch optionName(name) {
+		switch optionfile.Name(name) {
 		case "target-dir", "password", "prepare", "incremental-dir", "user":
 		default:
 			kept = append(kept, arg)

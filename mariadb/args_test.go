@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/mbwrap/mbwrap/internal/testenv"
+	"github.com/mbwrap/mbwrap/mariadb/internal/optionfile"
 )
 
 func TestCheckArgs(t *testing.T) {
@@ -130,13 +131,13 @@ func TestOptionFile(t *testing.T) {
 	}
 	testenv.Need(t, "my_print_defaults")
 	c := ConnectOptions{DefaultsFile: file}
-	if got := fileOptions(t.Context(), c, toolGroups...); len(got) != 1 || got[0] != "--parallel=3" {
+	if got := optionfile.Options(t.Context(), c.DefaultsFile, toolGroups...); len(got) != 1 || got[0] != "--parallel=3" {
 		t.Errorf("got %q, want --parallel=3", got)
 	}
-	if got := fileOptions(t.Context(), ConnectOptions{DefaultsFile: "/nonexistent"}, toolGroups...); got != nil {
+	if got := optionfile.Options(t.Context(), "/nonexistent", toolGroups...); got != nil {
 		t.Errorf("missing file: got %q, want nothing", got)
 	}
-	if files := defaultFiles(t.Context()); files == nil {
+	if files := optionfile.Defaults(t.Context()); files == nil {
 		t.Error("default option files: got unknown, want a list")
 	}
 	o, err := newOptionFile(t.Context(), ConnectOptions{Password: "x"})
@@ -177,29 +178,6 @@ func TestFindTool(t *testing.T) {
 	got, err := FindTool("")
 	if _, statErr := os.Stat("/usr/bin/mariadb-backup"); statErr == nil && (err != nil || got != "/usr/bin/mariadb-backup") {
 		t.Errorf("FindTool: got %q, error %v, want /usr/bin/mariadb-backup", got, err)
-	}
-}
-
-func TestParseVersion(t *testing.T) {
-	for _, tt := range []struct {
-		text string
-		want Version
-	}{
-		{"10.11.19-MariaDB-0+deb12u1-log", Version{10, 11, 19}},
-		{"5.5.5-10.6.12-MariaDB", Version{10, 6, 12}},
-		{"mariadb-backup based on MariaDB server 11.8.9-MariaDB debian-linux-gnu (x86_64)", Version{11, 8, 9}},
-		{"nothing", Version{}}, {"1.2", Version{}},
-	} {
-		if got := ParseVersion(tt.text); got != tt.want {
-			t.Errorf("ParseVersion(%q): got %v, want %v", tt.text, got, tt.want)
-		}
-	}
-	a, b, c := Version{10, 6, 20}, Version{10, 11, 2}, Version{10, 11, 3}
-	if a.Compare(b) >= 0 || b.Compare(c) >= 0 || c.Compare(c) != 0 || b.CompareSeries(c) != 0 || c.CompareSeries(a) <= 0 {
-		t.Error("versions are not in order")
-	}
-	if got := (Version{}).String(); got != "unknown" {
-		t.Errorf("got %q, want unknown", got)
 	}
 }
 

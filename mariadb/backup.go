@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/mbwrap/mbwrap/mariadb/internal/optionfile"
+	"github.com/mbwrap/mbwrap/mariadb/internal/process"
 )
 
 // BackupOptions says what to back up and how.
@@ -48,7 +51,7 @@ func StartBackup(ctx context.Context, o BackupOptions) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	inFiles, err := checkFileArgs(fileOptions(ctx, o.ConnectOptions, toolGroups...))
+	inFiles, err := checkFileArgs(optionfile.Options(ctx, o.DefaultsFile, toolGroups...))
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +59,7 @@ func StartBackup(ctx context.Context, o BackupOptions) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := raiseFileLimit(); err != nil {
+	if _, err := process.RaiseFileLimit(); err != nil {
 		return nil, err
 	}
 	files, err := newOptionFile(ctx, o.ConnectOptions)
@@ -86,6 +89,17 @@ func StartBackup(ctx context.Context, o BackupOptions) (*Process, error) {
 		return nil, fmt.Errorf("start %s: %w", filepath.Base(tool), err)
 	}
 	return p, nil
+}
+
+// Check refuses options, in Args or in the option files, that would break the stream or show a secret, with a
+// [*UsageError], and warns of those that do no good. [StartBackup] refuses them, too.
+func (o *BackupOptions) Check(ctx context.Context) (warnings []string, err error) {
+	found, err := checkArgs(o.Args)
+	if err != nil {
+		return nil, err
+	}
+	_, err = checkFileArgs(optionfile.Options(ctx, o.DefaultsFile, toolGroups...))
+	return found.warnings, err
 }
 
 // arguments is the tool's argument list, the one about option files first.

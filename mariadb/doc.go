@@ -1,10 +1,9 @@
-// Package mariadb knows the two outside programs a backup depends on: mariadb-backup and the MariaDB server.
+// Package mariadb runs mariadb-backup: it finds it, runs it as a source of bytes whose end cannot be mistaken for success
+// ([StartBackup], [Process]), prepares a restored directory ([Prepare]), and reads what it leaves in the stream
+// ([Metadata], [Position]). It alone knows the tool's options and messages and what they mean.
 //
-// It has three parts. The tool: finding it, running it as a source of bytes whose end cannot be mistaken for success
-// ([StartBackup], [Process]), preparing a restored directory ([Prepare]), and reading what it leaves in the stream
-// ([Metadata]). The server: what is true of it and whether a backup of it can succeed from here ([Connect],
-// [Server.Facts], [Check]). And a throwaway server for tests, demonstrations and restore checks ([Scratch]).
-//
-// It is the only package that starts MariaDB programs or speaks to a server. It does not know where the bytes go, and
-// it prints nothing. No secret given to it reaches an argument list, a log or an error.
+// Below it stand the parts that deal with servers: package server looks at a running one, package scratch starts
+// throwaway ones, package version compares versions. Together they are the only ones that start MariaDB programs or speak to a
+// server. None of them knows where the bytes go, and none prints. No secret given to them reaches an argument list, a
+// log or an error.
 package mariadb

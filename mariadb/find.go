@@ -3,10 +3,8 @@ package mariadb
 import (
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
+
+	"github.com/mbwrap/mbwrap/mariadb/internal/process"
 )
 
 // ErrNoTool is wrapped by the [UsageError] that [FindTool] returns when mariadb-backup is not installed.
@@ -31,12 +29,6 @@ func (e *UsageError) Error() string {
 // Unwrap returns what callers may match.
 func (e *UsageError) Unwrap() error { return e.Err }
 
-// places are searched after PATH. Cron's PATH is /usr/bin:/bin, and servers often stand elsewhere.
-var places = []string{
-	"/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/bin", "/sbin", "/usr/libexec",
-	"/usr/local/mariadb/bin", "/usr/local/mysql/bin", "/opt/*/bin", "/opt/*/sbin",
-}
-
 // installTool is the hint for a missing tool.
 const installTool = "install it: apt install mariadb-backup (Debian, Ubuntu), dnf install MariaDB-backup or mariadb-backup " +
 	"(RHEL, Fedora), zypper install mariadb-tools (SUSE); or name it with --tool PATH"
@@ -49,7 +41,7 @@ func FindTool(path string) (string, error) {
 	if path != "" {
 		names = []string{path}
 	}
-	found, err := findProgram(names...)
+	found, err := process.Find(names...)
 	if err == nil {
 		return found, nil
 	}
@@ -57,44 +49,4 @@ func FindTool(path string) (string, error) {
 		return "", &UsageError{Option: path, Reason: err.Error(), Hint: installTool, Err: ErrNoTool}
 	}
 	return "", &UsageError{Reason: ErrNoTool.Error(), Hint: installTool, Err: ErrNoTool}
-}
-
-// findProgram returns the absolute path of the first of names that is there. A name with a slash stands for itself.
-func findProgram(names ...string) (string, error) {
-	var first error
-	for _, name := range names {
-		path, err := lookup(name)
-		if err == nil {
-			return filepath.Abs(path)
-		}
-		if first == nil {
-			first = err
-		}
-	}
-	return "", first
-}
-
-// lookup searches PATH and the usual places for name.
-func lookup(name string) (string, error) {
-	path, err := exec.LookPath(name)
-	if err == nil {
-		return path, nil
-	}
-	var e *exec.Error
-	if errors.As(err, &e) {
-		err = e.Err
-	}
-	if strings.Contains(name, "/") {
-		return "", err
-	}
-	for _, pattern := range places {
-		dirs, _ := filepath.Glob(pattern) // the patterns are well-formed
-		for _, dir := range dirs {
-			path := filepath.Join(dir, name)
-			if info, err := os.Stat(path); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {
-				return path, nil
-			}
-		}
-	}
-	return "", fmt.Errorf("not found in PATH nor in the usual places")
 }

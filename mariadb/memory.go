@@ -16,10 +16,10 @@ const (
 	cgroupRoot  = "/sys/fs/cgroup"
 )
 
-// UseMemory chooses how many bytes a prepare may use: half of what is free on this machine and in this control group,
+// useMemory chooses how many bytes a prepare may use: half of what is free on this machine and in this control group,
 // not more than most (0 is no limit), and not less than the tool's own default of 96 MiB. With the default a prepare can
 // take hours.
-func UseMemory(most int64) int64 {
+func useMemory(most int64) int64 {
 	free := memAvailable(procMemory)
 	for _, room := range cgroupRooms("/proc/self/cgroup", cgroupRoot) {
 		free = min(free, room)

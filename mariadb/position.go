@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/mbwrap/mbwrap/mariadb/internal/process"
 )
 
 // Position is what a backup says of itself: where in the redo log and in the binary log it stands, and who made it.
@@ -165,24 +167,15 @@ func (p *Position) setBinlogInfo(text []byte) error {
 	line, _, _ := strings.Cut(string(text), "\n")
 	fields := strings.Split(strings.TrimRight(line, "\r"), "\t")
 	if len(fields) < 2 {
-		return fmt.Errorf("got %q, want file and position separated by a tab", clip(line))
+		return fmt.Errorf("got %q, want file and position separated by a tab", process.Clip(line))
 	}
 	pos, err := strconv.ParseUint(strings.TrimSpace(fields[1]), 10, 64)
 	if err != nil {
-		return fmt.Errorf("position is %q, want a number", clip(fields[1]))
+		return fmt.Errorf("position is %q, want a number", process.Clip(fields[1]))
 	}
 	p.Binlog.File, p.Binlog.Pos = fields[0], pos
 	if len(fields) > 2 {
 		p.Binlog.GTID = strings.TrimSpace(fields[2])
 	}
 	return nil
-}
-
-// clip shortens text for an error message.
-func clip(s string) string {
-	const limit = 200
-	if len(s) > limit {
-		return s[:limit] + "…"
-	}
-	return s
 }

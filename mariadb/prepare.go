@@ -9,15 +9,18 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/mbwrap/mbwrap/mariadb/internal/process"
+	"github.com/mbwrap/mbwrap/mariadb/version"
 )
 
 // PrepareOptions says which extracted backup to make consistent, and how.
 type PrepareOptions struct {
-	Tool           string  // as for FindTool
-	Dir            string  // the extracted full backup; it is changed
-	IncrementalDir string  // an extracted incremental to apply to it, used up in doing so; "" for none
-	UseMemory      int64   // bytes; 0 asks UseMemory
-	Made           Version // of the server that the backup was made of; the zero Version leaves that check out
+	Tool           string         // as for FindTool
+	Dir            string         // the extracted full backup; it is changed
+	IncrementalDir string         // an extracted incremental to apply to it, used up in doing so; "" for none
+	UseMemory      int64          // bytes; 0 is half of what is free, and at least the tool's own default of 96 MiB
+	Made           version.Number // of the server that the backup was made of; the zero Number leaves that check out
 	DefaultsFile   string
 	Args           []string      // more options, such as those of a key plugin
 	Nice           int           // added to the tool's priority number
@@ -25,9 +28,6 @@ type PrepareOptions struct {
 	Log            io.Writer     // as in BackupOptions
 	OnEvent        func(Event)
 }
-
-// redoChange is the first version whose redo log looks as it does today; tools from then on can't read older ones.
-var redoChange = Version{10, 8, 0}
 
 // Prepare runs the tool's --prepare on a directory. The report is filled in on failure, too. A failed prepare leaves
 // the directory in a state that no server may start on, and that is not fit for another try.
@@ -40,9 +40,9 @@ func Prepare(ctx context.Context, o PrepareOptions) (Report, error) {
 		return Report{}, err
 	}
 	if o.UseMemory == 0 {
-		o.UseMemory = UseMemory(0)
+		o.UseMemory = useMemory(0)
 	}
-	if _, err := raiseFileLimit(); err != nil {
+	if _, err := process.RaiseFileLimit(); err != nil {
 		return Report{}, err
 	}
 	run := runOptions{nice: o.Nice, grace: o.Grace, log: o.Log, onEvent: o.OnEvent}
@@ -71,10 +71,10 @@ var ErrToolVersion = errors.New("the tool's version does not fit")
 
 // checkVersion refuses what the tool would misread or refuse with a message that says little.
 func (o *PrepareOptions) checkVersion(ctx context.Context, tool string) error {
-	if o.Made == (Version{}) {
+	if o.Made == (version.Number{}) {
 		return nil
 	}
-	v, _, err := ToolVersion(ctx, tool)
+	v, _, err := version.Of(ctx, tool)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (o *PrepareOptions) checkVersion(ctx context.Context, tool string) error {
 			Option: tool, Reason: fmt.Sprintf("version %s is older than the backup, which is of a %s server", v, o.Made),
 			Hint: fmt.Sprintf("prepare it with mariadb-backup %d.%d (--tool PATH)", o.Made.Major, o.Made.Minor), Err: ErrToolVersion,
 		}
-	case v.Compare(redoChange) >= 0 && o.Made.Compare(redoChange) < 0:
+	case !v.ReadsRedoOf(o.Made):
 		return &UsageError{
 			Option: tool, Reason: fmt.Sprintf("version %s can't read the redo log of a backup of a %s server", v, o.Made),
 			Hint: fmt.Sprintf("prepare it with mariadb-backup %d.%d (--tool PATH)", o.Made.Major, o.Made.Minor), Err: ErrToolVersion,

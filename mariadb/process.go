@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mbwrap/mbwrap/mariadb/internal/process"
 )
 
 const (
@@ -28,7 +30,7 @@ const (
 // called from any.
 type Process struct {
 	tool    string
-	child   *child
+	child   *process.Child
 	grace   time.Duration
 	accept  bool
 	out     *os.File
@@ -85,7 +87,7 @@ func startProcess(ctx context.Context, cmd *exec.Cmd, o runOptions) (*Process, e
 	}
 	p.tracker.report.Warnings = o.warnings
 	p.outDone = sync.OnceFunc(func() { close(p.outEnded) })
-	if p.child, err = startChild(cmd, o.nice); err != nil {
+	if p.child, err = process.Start(cmd, o.nice); err != nil {
 		return nil, errors.Join(err, outR.Close(), errR.Close())
 	}
 	messages := &lines{log: o.log, message: p.tracker.message, secrets: o.secrets}
@@ -111,14 +113,14 @@ func (p *Process) follow(errR *os.File, messages *lines) {
 		drain(messages, errR)
 		messages.close()
 	}()
-	<-p.child.exited
+	<-p.child.Exited
 	p.limitRead()
 	_ = errR.SetReadDeadline(time.Now().Add(lingerDelay))
 	<-p.outEnded
 	<-said
 	_ = errR.Close() // only read from
-	p.child.release()
-	<-p.child.reaped
+	p.child.Release()
+	<-p.child.Reaped
 	_ = p.out.Close()
 	p.conclude(messages.logErr)
 	p.unhook()
@@ -157,7 +159,7 @@ func (p *Process) limitRead() {
 
 // conclude writes the end into the report and decides what Read returns.
 func (p *Process) conclude(logErr error) {
-	state := p.child.cmd.ProcessState
+	state := p.child.Cmd.ProcessState
 	p.tracker.finish(func(r *Report) {
 		r.Stopped, r.LogErr = p.stopping.Load(), logErr
 		if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
@@ -194,7 +196,7 @@ func (p *Process) Read(b []byte) (int, error) {
 	select {
 	case <-p.outEnded:
 		return 0, p.end()
-	case <-p.child.exited:
+	case <-p.child.Exited:
 		p.limitRead()
 	default:
 	}
@@ -232,17 +234,17 @@ func (p *Process) stop(cause error) error {
 		return nil
 	}
 	p.stopOnce.Do(func() {
-		if isClosed(p.outEnded) && isClosed(p.child.exited) {
+		if isClosed(p.outEnded) && isClosed(p.child.Exited) {
 			return // all has been read, the end is what it is
 		}
 		p.stopMu.Lock()
 		p.stopCause = cause
 		p.stopMu.Unlock()
 		p.stopping.Store(true)
-		if p.stopErr = p.child.stop(unix.SIGINT, p.grace); p.stopErr != nil {
+		if p.stopErr = p.child.Stop(unix.SIGINT, p.grace); p.stopErr != nil {
 			close(p.lost)
 		}
-		p.child.signal(unix.SIGKILL) // the rest of the group
+		p.child.Signal(unix.SIGKILL) // the rest of the group
 		p.outDone()
 		_ = p.out.SetReadDeadline(time.Now())
 	})
@@ -266,4 +268,4 @@ func isClosed(c <-chan struct{}) bool {
 func (p *Process) Report() Report { return p.tracker.snapshot() }
 
 // PID returns the tool's process number.
-func (p *Process) PID() int { return p.child.pid() }
+func (p *Process) PID() int { return p.child.PID() }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mbwrap/mbwrap/mariadb"
+	"github.com/mbwrap/mbwrap/mariadb/internal/scratchtest"
 )
 
 const okLine = "echo '[00] 2026-11-30 19:50:15 completed OK!' >&2\n"
@@ -25,7 +26,7 @@ const okLine = "echo '[00] 2026-11-30 19:50:15 completed OK!' >&2\n"
 // start runs a fake tool and sees to its end.
 func start(t *testing.T, script string, change func(*mariadb.BackupOptions)) *mariadb.Process {
 	t.Helper()
-	o := mariadb.BackupOptions{Tool: fakeTool(t, script), Grace: 200 * time.Millisecond}
+	o := mariadb.BackupOptions{Tool: scratchtest.FakeTool(t, script), Grace: 200 * time.Millisecond}
 	o.DefaultsFile = "/dev/null"
 	if change != nil {
 		change(&o)
@@ -204,7 +205,7 @@ func TestStopAfterExit(t *testing.T) {
 // TestCancelAfterStdout: the stream has ended, but the tool has not.
 func TestCancelAfterStdout(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	p, err := mariadb.StartBackup(ctx, mariadb.BackupOptions{Tool: fakeTool(t, "exec >&-\nexec sleep 1000\n")})
+	p, err := mariadb.StartBackup(ctx, mariadb.BackupOptions{Tool: scratchtest.FakeTool(t, "exec >&-\nexec sleep 1000\n")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +242,7 @@ func TestStopDuringRead(t *testing.T) {
 func TestCancel(t *testing.T) {
 	why := errors.New("sink failed")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	p, err := mariadb.StartBackup(ctx, mariadb.BackupOptions{Tool: fakeTool(t, "printf R\nexec sleep 1000\n")})
+	p, err := mariadb.StartBackup(ctx, mariadb.BackupOptions{Tool: scratchtest.FakeTool(t, "printf R\nexec sleep 1000\n")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,14 +257,14 @@ func TestCancel(t *testing.T) {
 			t.Errorf("got %q, want %q", err, want)
 		}
 	})
-	if _, err := mariadb.StartBackup(ctx, mariadb.BackupOptions{Tool: fakeTool(t, "")}); !errors.Is(err, why) {
+	if _, err := mariadb.StartBackup(ctx, mariadb.BackupOptions{Tool: scratchtest.FakeTool(t, "")}); !errors.Is(err, why) {
 		t.Errorf("start after cancel: got %v, want %v", err, why)
 	}
 }
 
 func TestCancelAfterEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	p, err := mariadb.StartBackup(ctx, mariadb.BackupOptions{Tool: fakeTool(t, okLine)})
+	p, err := mariadb.StartBackup(ctx, mariadb.BackupOptions{Tool: scratchtest.FakeTool(t, okLine)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -384,7 +385,7 @@ printf 'Error: S3cret p' >&2; sleep 0.05; printf '%s\n' 'w"#\x is wrong' >&2; ex
 }
 
 func TestStartFailures(t *testing.T) {
-	script := fakeTool(t, "exit 0\n")
+	script := scratchtest.FakeTool(t, "exit 0\n")
 	broken := filepath.Join(t.TempDir(), "broken")
 	if err := os.WriteFile(broken, []byte("no program"), 0o700); err != nil {
 		t.Fatal(err)

@@ -16,24 +16,29 @@ import (
 
 	"github.com/mbwrap/mbwrap/internal/testenv"
 	"github.com/mbwrap/mbwrap/mariadb"
+	"github.com/mbwrap/mbwrap/mariadb/internal/scratchtest"
+	"github.com/mbwrap/mbwrap/mariadb/scratch"
+	"github.com/mbwrap/mbwrap/mariadb/server"
+	"github.com/mbwrap/mbwrap/mariadb/version"
 	"github.com/mbwrap/mbwrap/xbstream"
 )
 
 const realPassword = `S3cret pw"#\x`
 
 // loaded returns a server with some data and a user who may take backups, and how to connect as that user.
-func loaded(t *testing.T) (*mariadb.Scratch, mariadb.ConnectOptions) {
+func loaded(t *testing.T) (*scratch.Server, mariadb.ConnectOptions) {
 	t.Helper()
 	testenv.Need(t, "mariadb-backup")
-	s := newScratch(t, "--log-bin=bin", "--server-id=7")
-	mustExec(t, s, `CREATE DATABASE shop; USE shop;
+	testenv.Need(t, "mariadbd")
+	s := kit.New(t, "--log-bin=bin", "--server-id=7")
+	scratchtest.Exec(t, s, `CREATE DATABASE shop; USE shop;
 		CREATE TABLE error_log (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(200)) ENGINE=InnoDB;
 		INSERT INTO error_log (v) SELECT REPEAT(MD5(seq), 5) FROM seq_1_to_5000;
 		CREATE TABLE m (a INT) ENGINE=MyISAM; INSERT INTO m VALUES (1), (2);
 		CREATE TABLE a (a INT) ENGINE=Aria; INSERT INTO a VALUES (3);
 		CREATE USER bk@localhost IDENTIFIED BY 'S3cret pw"#\\x';
 		GRANT RELOAD, PROCESS, LOCK TABLES, BINLOG MONITOR ON *.* TO bk@localhost`)
-	o := asRoot(s)
+	o := scratchtest.AsRoot(s)
 	o.User, o.Password = "bk", realPassword
 	return s, o
 }
@@ -80,7 +85,12 @@ func TestRealBackup(t *testing.T) {
 	if err := s.DB().QueryRow("SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_VARIABLES WHERE VARIABLE_NAME='gtid_binlog_pos'").Scan(&gtid); err != nil {
 		t.Fatal(err)
 	}
-	f, err := connect(t, asRoot(s)).Facts(t.Context())
+	conn, err := server.Connect(t.Context(), scratchtest.AsRoot(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	f, err := conn.Facts(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +141,7 @@ func TestRealRoundTrip(t *testing.T) {
 	mbstream := testenv.Need(t, "mbstream")
 	s, o := loaded(t)
 	full, p, _ := backup(t, mariadb.BackupOptions{ConnectOptions: o})
-	mustExec(t, s, "INSERT INTO shop.error_log (v) SELECT MD5(seq) FROM seq_1_to_1000; CREATE TABLE shop.late (a INT); INSERT INTO shop.late VALUES (4)")
+	scratchtest.Exec(t, s, "INSERT INTO shop.error_log (v) SELECT MD5(seq) FROM seq_1_to_1000; CREATE TABLE shop.late (a INT); INSERT INTO shop.late VALUES (4)")
 	incr, q, _ := backup(t, mariadb.BackupOptions{ConnectOptions: o, IncrementalLSN: p.ToLSN})
 	if err := q.CheckLSN(p.ToLSN); err != nil {
 		t.Error(err)
@@ -144,7 +154,7 @@ func TestRealRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	base, delta := extract(t, mbstream, full), extract(t, mbstream, incr)
-	made := mariadb.ParseVersion(p.ServerVersion)
+	made := version.Parse(p.ServerVersion)
 	r, err := mariadb.Prepare(t.Context(), mariadb.PrepareOptions{Dir: base, Made: made})
 	if err != nil || !r.Completed {
 		t.Fatalf("prepare base: got %v, report %+v", err, r)
@@ -152,8 +162,8 @@ func TestRealRoundTrip(t *testing.T) {
 	if _, err := mariadb.Prepare(t.Context(), mariadb.PrepareOptions{Dir: base, IncrementalDir: delta, UseMemory: 100 << 20}); err != nil {
 		t.Fatalf("prepare incremental: %v", err)
 	}
-	restored := &mariadb.Scratch{Dir: base, SkipGrants: true, Args: p.ServerArgs()}
-	startScratch(t, restored)
+	restored := &scratch.Server{Dir: base, SkipGrants: true, Args: p.ServerArgs()}
+	scratchtest.Start(t, restored)
 	got, err := restored.Checksums(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +187,7 @@ func extract(t *testing.T, mbstream string, stream []byte) string {
 func TestRealFailures(t *testing.T) {
 	t.Parallel()
 	s, o := loaded(t)
-	mustExec(t, s, "CREATE USER lim@localhost; GRANT PROCESS ON *.* TO lim@localhost")
+	scratchtest.Exec(t, s, "CREATE USER lim@localhost; GRANT PROCESS ON *.* TO lim@localhost")
 	with := func(change func(*mariadb.BackupOptions)) mariadb.BackupOptions {
 		b := mariadb.BackupOptions{ConnectOptions: o}
 		change(&b)
@@ -252,7 +262,7 @@ func TestRealStop(t *testing.T) {
 	if r := p.Report(); !r.Stopped || r.Signal != "interrupt" {
 		t.Errorf("got %+v, want ended by SIGINT", r)
 	}
-	mustExec(t, s, "SET lock_wait_timeout=5; DROP TABLE shop.m")
+	scratchtest.Exec(t, s, "SET lock_wait_timeout=5; DROP TABLE shop.m")
 }
 
 func TestPrepareFailures(t *testing.T) {
@@ -261,7 +271,7 @@ func TestPrepareFailures(t *testing.T) {
 		t.Errorf("empty directory: got %v, report %+v, want an error", err, r)
 	}
 	var usage *mariadb.UsageError
-	for _, made := range []mariadb.Version{{Major: 99, Minor: 1}, {Major: 10, Minor: 5, Patch: 3}} {
+	for _, made := range []version.Number{{Major: 99, Minor: 1}, {Major: 10, Minor: 5, Patch: 3}} {
 		_, err := mariadb.Prepare(t.Context(), mariadb.PrepareOptions{Dir: t.TempDir(), Made: made})
 		if !errors.Is(err, mariadb.ErrToolVersion) || !errors.As(err, &usage) || !strings.Contains(usage.Hint, fmt.Sprintf("%d.%d", made.Major, made.Minor)) {
 			t.Errorf("backup of %v: got %v, want %v with advice", made, err, mariadb.ErrToolVersion)
@@ -270,11 +280,11 @@ func TestPrepareFailures(t *testing.T) {
 	if _, err := mariadb.Prepare(t.Context(), mariadb.PrepareOptions{Tool: "/nonexistent"}); !errors.Is(err, mariadb.ErrNoTool) {
 		t.Errorf("no tool: got %v, want %v", err, mariadb.ErrNoTool)
 	}
-	odd := fakeTool(t, "echo hello\n")
-	if _, err := mariadb.Prepare(t.Context(), mariadb.PrepareOptions{Tool: odd, Made: mariadb.Version{Major: 10, Minor: 11}}); err == nil || !strings.Contains(err.Error(), "hello") {
+	odd := scratchtest.FakeTool(t, "echo hello\n")
+	if _, err := mariadb.Prepare(t.Context(), mariadb.PrepareOptions{Tool: odd, Made: version.Number{Major: 10, Minor: 11}}); err == nil || !strings.Contains(err.Error(), "hello") {
 		t.Errorf("tool without version: got %v, want an error", err)
 	}
-	slow := fakeTool(t, "exec sleep 1000\n")
+	slow := scratchtest.FakeTool(t, "exec sleep 1000\n")
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := mariadb.Prepare(ctx, mariadb.PrepareOptions{Tool: slow}); !errors.Is(err, context.DeadlineExceeded) {

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/mbwrap/mbwrap/mariadb/internal/process"
+	"github.com/mbwrap/mbwrap/mariadb/version"
 )
 
 // Phases of a run, in order; a tool before 10.11.8 goes from PhaseCopy to PhaseBlockCommit directly. PhaseFlush to
@@ -68,7 +71,7 @@ type Report struct {
 	// DDLBlocked and CommitsBlocked say how long the server held up changes of tables, and commits.
 	DDLBlocked, CommitsBlocked time.Duration
 
-	Tool, Server     Version
+	Tool, Server     version.Number
 	Files            int
 	CheckpointLSN    uint64 // where the next incremental starts
 	RedoFrom, RedoTo uint64 // the redo log that was copied
@@ -139,7 +142,7 @@ func (t *tracker) note(text string, level level, now time.Time) []Event {
 	if text == "...done" {
 		return nil
 	}
-	line := clip(text)
+	line := process.Clip(text)
 	t.report.Tail = append(t.report.Tail, line)
 	if n := len(t.report.Tail); n > tailLines {
 		t.report.Tail = slices.Delete(t.report.Tail, 0, n-tailLines)
@@ -148,10 +151,10 @@ func (t *tracker) note(text string, level level, now time.Time) []Event {
 	switch level {
 	case levelError:
 		t.report.Errors = appendLine(t.report.Errors, text)
-		return []Event{{Kind: EventError, Time: now, Phase: t.phase, Text: clip(text), Hint: hint}}
+		return []Event{{Kind: EventError, Time: now, Phase: t.phase, Text: process.Clip(text), Hint: hint}}
 	case levelWarning:
 		t.report.Warnings = appendLine(t.report.Warnings, text)
-		return []Event{{Kind: EventWarning, Time: now, Phase: t.phase, Text: clip(text), Hint: hint}}
+		return []Event{{Kind: EventWarning, Time: now, Phase: t.phase, Text: process.Clip(text), Hint: hint}}
 	}
 	t.numbers(text)
 	return t.stage(text, now)
@@ -161,7 +164,7 @@ func appendLine(lines []string, line string) []string {
 	if len(lines) >= mostLines {
 		return lines
 	}
-	return append(lines, clip(line))
+	return append(lines, process.Clip(line))
 }
 
 // explain looks the message up among the known ones. The first that is found explains the run.
@@ -172,7 +175,7 @@ func (t *tracker) explain(text string) string {
 	}
 	cause, hint := k.explain(t.report.Tool)
 	if t.report.Cause == "" && !k.minor {
-		t.report.Cause, t.report.Hint, t.report.known = cause, hint, clip(text)
+		t.report.Cause, t.report.Hint, t.report.known = cause, hint, process.Clip(text)
 	}
 	return hint
 }
@@ -253,9 +256,9 @@ func (t *tracker) numbers(text string) {
 	case strings.HasSuffix(text, "completed OK!"):
 		r.Completed = true
 	case strings.HasPrefix(text, "Using server version "):
-		r.Server = ParseVersion(text)
+		r.Server = version.Parse(text)
 	case strings.Contains(text, " based on MariaDB server "):
-		r.Tool = ParseVersion(text)
+		r.Tool = version.Parse(text)
 	case strings.Contains(text, "The latest check point (for incremental): "):
 		r.CheckpointLSN = numberAfter(text, "(for incremental): '")
 	case strings.HasPrefix(text, "Redo log (from LSN "):

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mbwrap/mbwrap/mariadb/internal/optionfile"
 )
 
 // secretFD is the number under which a child finds the option file with the password: the first after its three
@@ -46,7 +48,7 @@ func newOptionFile(ctx context.Context, c ConnectOptions) (optionFile, error) {
 	include := []string{base}
 	option := "--defaults-file="
 	if base == "" {
-		include = defaultFiles(ctx)
+		include = optionfile.Defaults(ctx)
 		if include == nil {
 			option = "--defaults-extra-file="
 		}
@@ -103,62 +105,4 @@ func namelessFile() (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
-}
-
-// defaultFiles asks for the option files that MariaDB's programs read when none is named, and returns those that are
-// there. nil means that it is not known.
-func defaultFiles(ctx context.Context) []string {
-	out, err := askDefaults(ctx, "--help")
-	if err != nil {
-		return nil
-	}
-	_, rest, ok := strings.Cut(out, "Default options are read from the following files")
-	_, rest, more := strings.Cut(rest, "\n")
-	if !ok || !more {
-		return nil
-	}
-	line, _, _ := strings.Cut(rest, "\n")
-	files := []string{}
-	for name := range strings.FieldsSeq(line) {
-		if below, ok := strings.CutPrefix(name, "~/"); ok {
-			home, err := os.UserHomeDir()
-			if err != nil {
-				continue
-			}
-			name = filepath.Join(home, below)
-		}
-		if _, err := os.Stat(name); err == nil {
-			files = append(files, name)
-		}
-	}
-	return files
-}
-
-// askDefaults runs the program that prints what option files say.
-func askDefaults(ctx context.Context, args ...string) (string, error) {
-	program, err := findProgram("my_print_defaults")
-	if err != nil {
-		return "", err
-	}
-	return ask(ctx, program, args...)
-}
-
-// fileOptions returns the options that the option files of c hold in the given groups, each as "--name=value", in the
-// order in which the tool would see them: the last wins. It is empty when the files can't be asked.
-func fileOptions(ctx context.Context, c ConnectOptions, groups ...string) []string {
-	var args []string
-	if c.DefaultsFile != "" {
-		args = append(args, "--defaults-file="+c.DefaultsFile)
-	}
-	out, err := askDefaults(ctx, append(args, groups...)...)
-	if err != nil {
-		return nil
-	}
-	var options []string
-	for line := range strings.Lines(out) {
-		if line = strings.TrimRight(line, "\n"); strings.HasPrefix(line, "--") {
-			options = append(options, line)
-		}
-	}
-	return options
 }

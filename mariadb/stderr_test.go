@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mbwrap/mbwrap/mariadb/version"
 )
 
 // say passes text to a tracker in pieces of the given size and returns the report and the events.
@@ -91,7 +93,7 @@ func TestFixtures(t *testing.T) {
 
 func TestReportOfBackup(t *testing.T) {
 	r, events, _ := say(fixture(t, "backup-ok"), 4096)
-	v := Version{10, 11, 19}
+	v := version.Parse("10.11.19")
 	if r.Server != v || r.Tool != v {
 		t.Errorf("got server %v, tool %v, want %v", r.Server, r.Tool, v)
 	}
@@ -291,11 +293,11 @@ func TestKnownMessages(t *testing.T) {
 	}
 	redo := lookUp("Was only able to copy log from 1 to 2, not 3")
 	for _, tt := range []struct {
-		v    Version
+		v    version.Number
 		want bool
 	}{
-		{Version{10, 11, 9}, false}, {Version{10, 11, 10}, true}, {Version{10, 11, 18}, true}, {Version{10, 11, 19}, false},
-		{Version{11, 8, 5}, true}, {Version{12, 3, 3}, false}, {Version{}, false},
+		{version.Parse("10.11.9"), false}, {version.Parse("10.11.10"), true}, {version.Parse("10.11.18"), true}, {version.Parse("10.11.19"), false},
+		{version.Parse("11.8.5"), true}, {version.Parse("12.3.3"), false}, {version.Number{}, false},
 	} {
 		if _, hint := redo.explain(tt.v); strings.Contains(hint, "MDEV-") != tt.want {
 			t.Errorf("version %v: got hint %q, want a defect named: %v", tt.v, hint, tt.want)

@@ -21,6 +21,7 @@ import (
 	"github.com/mbwrap/mbwrap/catalog"
 	"github.com/mbwrap/mbwrap/internal/testenv"
 	"github.com/mbwrap/mbwrap/mariadb"
+	"github.com/mbwrap/mbwrap/mariadb/scratch"
 	"github.com/mbwrap/mbwrap/restore"
 	"github.com/mbwrap/mbwrap/xbstream"
 )
@@ -35,11 +36,11 @@ func engines() map[string]string {
 }
 
 // realServer starts a server with tables of every kind: "keep.…" are left alone, "play.…" are for changes.
-func realServer(t *testing.T) *mariadb.Scratch {
+func realServer(t *testing.T) *scratch.Server {
 	t.Helper()
 	testenv.Need(t, "mariadbd")
 	testenv.Need(t, "mariadb-backup")
-	s := &mariadb.Scratch{Dir: filepath.Join(t.TempDir(), "source")}
+	s := &scratch.Server{Dir: filepath.Join(t.TempDir(), "source")}
 	if err := errors.Join(s.Init(t.Context()), s.Start(t.Context())); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,7 @@ func realServer(t *testing.T) *mariadb.Scratch {
 }
 
 // run executes statements; mysql_seq.s stands for the numbers up to 8000.
-func run(t *testing.T, s *mariadb.Scratch, statement string) {
+func run(t *testing.T, s *scratch.Server, statement string) {
 	t.Helper()
 	statement = strings.ReplaceAll(statement, "mysql_seq.s", "(SELECT seq FROM mysql.seq_1_to_8000) seq_")
 	if _, err := s.DB().ExecContext(t.Context(), statement); err != nil {
@@ -95,7 +96,7 @@ func ddl(i int) string {
 
 // backupWhile takes a stream while statements run; next returns one after the other, nil runs none. The tool may fail
 // when a table goes away before it could copy it; it is then run again.
-func backupWhile(t *testing.T, s *mariadb.Scratch, next func(int) string) []byte {
+func backupWhile(t *testing.T, s *scratch.Server, next func(int) string) []byte {
 	t.Helper()
 	for range 10 {
 		stream, err := tryBackup(t, s, next)
@@ -113,7 +114,7 @@ func backupWhile(t *testing.T, s *mariadb.Scratch, next func(int) string) []byte
 }
 
 // tryBackup runs the tool once. The error is io.EOF when the stream is whole.
-func tryBackup(t *testing.T, s *mariadb.Scratch, next func(int) string) ([]byte, error) {
+func tryBackup(t *testing.T, s *scratch.Server, next func(int) string) ([]byte, error) {
 	t.Helper()
 	p, err := mariadb.StartBackup(t.Context(), mariadb.BackupOptions{
 		ConnectOptions: mariadb.ConnectOptions{Socket: s.Socket(), User: "root"}, Parallel: 3,
@@ -153,7 +154,7 @@ func tryBackup(t *testing.T, s *mariadb.Scratch, next func(int) string) ([]byte,
 }
 
 // keepSums are the checksums of the tables that are left alone.
-func keepSums(t *testing.T, s *mariadb.Scratch) map[string]uint64 {
+func keepSums(t *testing.T, s *scratch.Server) map[string]uint64 {
 	t.Helper()
 	sums := make(map[string]uint64)
 	for name := range engines() {
@@ -169,9 +170,9 @@ func keepSums(t *testing.T, s *mariadb.Scratch) map[string]uint64 {
 }
 
 // startOn starts a server on a restored directory and returns it.
-func startOn(t *testing.T, dir string) *mariadb.Scratch {
+func startOn(t *testing.T, dir string) *scratch.Server {
 	t.Helper()
-	s := &mariadb.Scratch{Dir: dir}
+	s := &scratch.Server{Dir: dir}
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +203,7 @@ func TestRealServer(t *testing.T) {
 
 // busyServer backs a server up while its tables are renamed, dropped and rewritten, restores that, and starts a server
 // on it.
-func busyServer(t *testing.T, source *mariadb.Scratch) {
+func busyServer(t *testing.T, source *scratch.Server) {
 	want := keepSums(t, source)
 	var stream []byte
 	var stats xbstream.Stats
@@ -352,7 +353,7 @@ func assertModes(t *testing.T, dir string) {
 }
 
 // sameAsMbstream extracts a real stream that mbstream can extract, too.
-func sameAsMbstream(t *testing.T, source *mariadb.Scratch) {
+func sameAsMbstream(t *testing.T, source *scratch.Server) {
 	stream := backupWhile(t, source, nil)
 	theirs, err := mbstream(t, stream)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mbwrap/mbwrap/catalog"
 	"github.com/mbwrap/mbwrap/mariadb"
+	"github.com/mbwrap/mbwrap/mariadb/version"
 )
 
 // Run restores a backup or a stream into a directory: it makes the files, prepares them and hands them over. What can be
@@ -162,16 +163,16 @@ func (r *runner) findTool(ctx context.Context) (err error) {
 
 // fitTool compares the tool with the server that the backup was made of; an unknown one fits.
 func (r *runner) fitTool(ctx context.Context, server string) error {
-	made := mariadb.ParseVersion(server)
-	if made == (mariadb.Version{}) {
+	made := version.Parse(server)
+	if made == (version.Number{}) {
 		return nil
 	}
-	version, _, err := mariadb.ToolVersion(ctx, r.tool)
+	tool, _, err := version.Of(ctx, r.tool)
 	if err != nil {
 		return err
 	}
-	if version.CompareSeries(made) < 0 {
-		return &VersionError{Tool: r.tool, ToolVersion: version.String(), ServerVersion: made.String()}
+	if tool.CompareSeries(made) < 0 {
+		return &VersionError{Tool: r.tool, ToolVersion: tool.String(), ServerVersion: made.String()}
 	}
 	return nil
 }

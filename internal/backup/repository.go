@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/mbwrap/mbwrap/catalog"
-	"github.com/mbwrap/mbwrap/mariadb"
+	"github.com/mbwrap/mbwrap/mariadb/version"
 	"github.com/mbwrap/mbwrap/sinks"
 )
 
@@ -128,7 +128,7 @@ func (r *run) judge() (*catalog.Manifest, error) {
 	}
 	if reporter, ok := r.source.(Reporter); ok {
 		report := reporter.Report()
-		if report.Tool != (mariadb.Version{}) {
+		if report.Tool != (version.Number{}) {
 			m.ToolVersion = report.Tool.String()
 		}
 		m.Timings.Locked = max(report.DDLBlocked, report.CommitsBlocked).Seconds()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mbwrap/mbwrap/internal/gendata"
 	"github.com/mbwrap/mbwrap/mariadb"
+	"github.com/mbwrap/mbwrap/mariadb/scratch"
 )
 
 // stream is a backup stream of a real server, kept in a file.
@@ -24,7 +25,7 @@ type stream struct {
 // takeStream makes a server full of data of one kind, takes its stream, and measures what the tool's own compression
 // costs on top.
 func (b *bench) takeStream(ctx context.Context, kind gendata.Kind) (*stream, error) {
-	server := &mariadb.Scratch{Dir: filepath.Join(b.work, "server-"+string(kind)), Args: []string{
+	server := &scratch.Server{Dir: filepath.Join(b.work, "server-"+string(kind)), Args: []string{
 		"--innodb-buffer-pool-size=1G", "--innodb-flush-log-at-trx-commit=0", "--innodb-flush-method=nosync", "--innodb-doublewrite=0",
 	}}
 	if err := server.Init(ctx); err != nil {
@@ -59,7 +60,7 @@ func (b *bench) takeStream(ctx context.Context, kind gendata.Kind) (*stream, err
 }
 
 // runTool takes the stream, plainly and with the tool's own compression, in turns.
-func (b *bench) runTool(ctx context.Context, s *stream, server *mariadb.Scratch) error {
+func (b *bench) runTool(ctx context.Context, s *stream, server *scratch.Server) error {
 	tool, err := mariadb.FindTool("")
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/mbwrap/mbwrap/catalog"
-	"github.com/mbwrap/mbwrap/mariadb"
+	"github.com/mbwrap/mbwrap/mariadb/server"
 	"github.com/mbwrap/mbwrap/sinks"
 )
 
@@ -52,12 +52,12 @@ func runCheck(ctx context.Context, o *checkOptions, env *Env) error {
 	if err != nil {
 		return err
 	}
-	options := mariadb.CheckOptions{ConnectOptions: connect, Tool: o.Tool, Args: o.rest}
+	options := server.CheckOptions{ConnectOptions: connect, Tool: o.Tool, Args: o.rest}
 	if len(o.Repos) == 1 && !strings.Contains(o.Repos[0], "://") {
 		options.SpaceDir = o.Repos[0]
 		options.SpaceNeed = spaceNeed(ctx, env, &o.common)
 	}
-	findings, err := mariadb.Check(ctx, options)
+	findings, err := server.Check(ctx, options)
 	if err != nil {
 		return err
 	}
@@ -68,15 +68,15 @@ func runCheck(ctx context.Context, o *checkOptions, env *Env) error {
 }
 
 // tellFindings prints the report and decides the exit code.
-func tellFindings(env *Env, c *common, findings []mariadb.Finding) error {
+func tellFindings(env *Env, c *common, findings []server.Finding) error {
 	unfit := 0
 	all := make([]findingJSON, len(findings))
 	for i, f := range findings {
 		all[i] = findingJSON{f.Level, f.What, f.Detail, f.Hint}
-		if f.Level == mariadb.LevelFail {
+		if f.Level == server.LevelFail {
 			unfit++
 		}
-		if c.JSON || c.Quiet && f.Level == mariadb.LevelOK {
+		if c.JSON || c.Quiet && f.Level == server.LevelOK {
 			continue
 		}
 		fmt.Fprintf(env.Stdout, "%-5s %s: %s\n", f.Level, printable(f.What), printable(f.Detail))
@@ -100,17 +100,17 @@ func tellFindings(env *Env, c *common, findings []mariadb.Finding) error {
 }
 
 // checkPlace looks whether a backup could be written to a repository, by writing and removing an object.
-func checkPlace(ctx context.Context, place string) mariadb.Finding {
-	f := mariadb.Finding{Level: mariadb.LevelFail, What: "repository " + place}
+func checkPlace(ctx context.Context, place string) server.Finding {
+	f := server.Finding{Level: server.LevelFail, What: "repository " + place}
 	sink, err := openSink(place, false)
 	if errors.Is(err, catalog.ErrNotRepository) {
-		f.Level, f.Detail, f.Hint = mariadb.LevelWarn, err.Error(), "is its disk mounted? the first backup creates it"
+		f.Level, f.Detail, f.Hint = server.LevelWarn, err.Error(), "is its disk mounted? the first backup creates it"
 		return f
 	}
 	if err == nil {
 		_, err = catalog.Open(ctx, sink, place)
 		if errors.Is(err, catalog.ErrNotRepository) && checkEmpty(place, place) == nil {
-			f.Level, f.Detail = mariadb.LevelWarn, "an empty directory"
+			f.Level, f.Detail = server.LevelWarn, "an empty directory"
 			f.Hint = "is its disk mounted? the first backup makes it a repository"
 			return f
 		}
@@ -123,7 +123,7 @@ func checkPlace(ctx context.Context, place string) mariadb.Finding {
 		f.Detail = err.Error()
 		return f
 	}
-	f.Level, f.Detail = mariadb.LevelOK, "it can be written"
+	f.Level, f.Detail = server.LevelOK, "it can be written"
 	return f
 }
 

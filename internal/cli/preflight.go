@@ -8,6 +8,7 @@ import (
 	"github.com/mbwrap/mbwrap/catalog"
 	"github.com/mbwrap/mbwrap/internal/progress"
 	"github.com/mbwrap/mbwrap/mariadb"
+	"github.com/mbwrap/mbwrap/mariadb/server"
 )
 
 // errNoSpace is wrapped when a backup would not fit; it counts as a failure of the sink.
@@ -23,15 +24,15 @@ func (r *backupRun) look(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	findings, err := mariadb.Check(ctx, mariadb.CheckOptions{ConnectOptions: connect, Tool: r.Tool, Args: r.rest})
+	findings, err := server.Check(ctx, server.CheckOptions{ConnectOptions: connect, Tool: r.Tool, Args: r.rest})
 	if err != nil {
 		return 0, err
 	}
 	for _, f := range findings {
 		switch f.Level {
-		case mariadb.LevelFail:
+		case server.LevelFail:
 			return 0, unfit(f)
-		case mariadb.LevelWarn:
+		case server.LevelWarn:
 			r.env.detailf("check: %s: %s", f.What, f.Detail)
 		}
 	}
@@ -39,7 +40,7 @@ func (r *backupRun) look(ctx context.Context) (int64, error) {
 }
 
 // unfit turns a finding into the error of the run.
-func unfit(f mariadb.Finding) error {
+func unfit(f server.Finding) error {
 	err := fmt.Errorf("check before the backup: %s: %s", f.What, f.Detail)
 	hint := f.Hint
 	if hint == "" {
@@ -60,17 +61,17 @@ func (e *kindError) Unwrap() []error { return []error{e.err, e.kind} }
 // meet keeps how the server was reached: the tool does not read all option files that lead there. It returns the size of
 // the data directory for the progress, 0 if nobody looks or it can't be known.
 func (r *backupRun) meet(ctx context.Context, connect mariadb.ConnectOptions) int64 {
-	server, err := mariadb.Connect(ctx, connect)
+	conn, err := server.Connect(ctx, connect)
 	if err != nil {
 		return 0 // the tool will say why
 	}
-	defer server.Close() // only read from
-	found := server.Options()
+	defer conn.Close() // only read from
+	found := conn.Options()
 	r.reached = &found
 	if mode := r.env.console().mode; mode == progress.None || mode == progress.Auto && !r.env.StderrTTY {
 		return 0
 	}
-	facts, err := server.Facts(ctx)
+	facts, err := conn.Facts(ctx)
 	if err != nil {
 		return 0
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/mbwrap/mbwrap/internal/gendata"
-	"github.com/mbwrap/mbwrap/mariadb"
+	"github.com/mbwrap/mbwrap/mariadb/scratch"
 )
 
 // demo is one run.
@@ -21,7 +21,7 @@ type demo struct {
 	program string // mbwrap
 	work    string // the scratch folder
 	size    int64
-	server  *mariadb.Scratch // the one that runs, or nil
+	server  *scratch.Server // the one that runs, or nil
 
 	atBackup, changed, restored map[string]uint64 // CHECKSUM TABLE by name
 	backup                      backupFacts
@@ -70,7 +70,7 @@ func (d *demo) close() error {
 func (d *demo) startServer(ctx context.Context) error {
 	done := d.screen.begin("Start a throwaway MariaDB on a private socket")
 	defer done()
-	s := &mariadb.Scratch{Dir: filepath.Join(d.work, "server"), Args: []string{
+	s := &scratch.Server{Dir: filepath.Join(d.work, "server"), Args: []string{
 		"--innodb-buffer-pool-size=256M", "--innodb-flush-log-at-trx-commit=0", "--innodb-flush-method=nosync",
 		"--innodb-doublewrite=0", "--log-bin=bin",
 	}}
@@ -80,7 +80,7 @@ func (d *demo) startServer(ctx context.Context) error {
 	return d.start(ctx, s)
 }
 
-func (d *demo) start(ctx context.Context, s *mariadb.Scratch) error {
+func (d *demo) start(ctx context.Context, s *scratch.Server) error {
 	if err := s.Start(ctx); err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (d *demo) restoreBackup(ctx context.Context) error {
 func (d *demo) startRestored(ctx context.Context) error {
 	done := d.screen.begin("Start a server on the restored directory")
 	defer done()
-	if err := d.start(ctx, &mariadb.Scratch{Dir: d.target()}); err != nil {
+	if err := d.start(ctx, &scratch.Server{Dir: d.target()}); err != nil {
 		return err
 	}
 	var err error

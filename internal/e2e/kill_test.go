@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mbwrap/mbwrap/mariadb"
+	"github.com/mbwrap/mbwrap/mariadb/scratch"
 )
 
 // moments are random times up to longest. The seed is logged, so that a failure can be repeated, more or less.
@@ -250,7 +250,7 @@ func noServerStarts(t *testing.T, target string) {
 	if out, err := exec.Command("cp", "-a", target, dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	s := &mariadb.Scratch{Dir: dir, Args: fast, Timeout: patience}
+	s := &scratch.Server{Dir: dir, Args: fast, Timeout: patience}
 	if err := s.Start(t.Context()); err == nil {
 		t.Error("a server started on an unfinished restore")
 		_ = s.Kill() // told already

@@ -13,7 +13,7 @@ import (
 
 	"github.com/mbwrap/mbwrap/internal/gendata"
 	"github.com/mbwrap/mbwrap/internal/testenv"
-	"github.com/mbwrap/mbwrap/mariadb"
+	"github.com/mbwrap/mbwrap/mariadb/scratch"
 )
 
 // source is the server that most tests back up. It holds tables of every kind and writes a binary log. Tests may add
@@ -22,13 +22,13 @@ var source sharedServer
 
 type sharedServer struct {
 	once    sync.Once
-	scratch *mariadb.Scratch
+	scratch *scratch.Server
 	err     error
 }
 
 // server is a running server of a test.
 type server struct {
-	*mariadb.Scratch
+	*scratch.Server
 	t *testing.T
 }
 
@@ -66,11 +66,11 @@ func needAll(t *testing.T, programs ...string) {
 // pristine makes, once, a data directory that was just installed; servers get a copy, which is faster.
 var pristine = sync.OnceValues(func() (string, error) {
 	dir := filepath.Join(suite.dir, "pristine")
-	return dir, (&mariadb.Scratch{Dir: dir, Args: fast}).Init(context.Background())
+	return dir, (&scratch.Server{Dir: dir, Args: fast}).Init(context.Background())
 })
 
 // newScratch returns a server, not yet started, on a new data directory.
-func newScratch(dir string, args ...string) (*mariadb.Scratch, error) {
+func newScratch(dir string, args ...string) (*scratch.Server, error) {
 	from, err := pristine()
 	if err != nil {
 		return nil, err
@@ -78,10 +78,10 @@ func newScratch(dir string, args ...string) (*mariadb.Scratch, error) {
 	if out, err := exec.Command("cp", "-a", from, dir).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("copy data directory: %w: %s", err, out)
 	}
-	return &mariadb.Scratch{Dir: dir, Args: append(append([]string{}, fast...), args...)}, nil
+	return &scratch.Server{Dir: dir, Args: append(append([]string{}, fast...), args...)}, nil
 }
 
-func startSource(ctx context.Context) (*mariadb.Scratch, error) {
+func startSource(ctx context.Context) (*scratch.Server, error) {
 	s, err := newScratch(filepath.Join(suite.dir, "source"), withBinlog...)
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func oddities() []string {
 // startOn starts a server on a restored directory; it is stopped when the test ends.
 func startOn(t *testing.T, dir string, args ...string) *server {
 	t.Helper()
-	s := &mariadb.Scratch{Dir: dir, Args: append(append([]string{}, fast...), args...)}
+	s := &scratch.Server{Dir: dir, Args: append(append([]string{}, fast...), args...)}
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

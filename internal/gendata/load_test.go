@@ -8,14 +8,14 @@ import (
 
 	"github.com/mbwrap/mbwrap/internal/gendata"
 	"github.com/mbwrap/mbwrap/internal/testenv"
-	"github.com/mbwrap/mbwrap/mariadb"
+	"github.com/mbwrap/mbwrap/mariadb/scratch"
 )
 
 // startScratch returns a running throwaway server.
-func startScratch(t *testing.T) *mariadb.Scratch {
+func startScratch(t *testing.T) *scratch.Server {
 	t.Helper()
 	testenv.Need(t, "mariadbd")
-	s := &mariadb.Scratch{
+	s := &scratch.Server{
 		Dir:  filepath.Join(t.TempDir(), "data"),
 		Args: []string{"--innodb-flush-log-at-trx-commit=0", "--innodb-flush-method=nosync"},
 	}

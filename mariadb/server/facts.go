@@ -1,4 +1,4 @@
-package mariadb
+package server
 
 import (
 	"context"
@@ -8,11 +8,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/mbwrap/mbwrap/mariadb/version"
 )
 
 // Facts is what is true of a server as far as backups care. Sizes are in bytes, paths absolute.
 type Facts struct {
-	Version        Version
+	Version        version.Number
 	VersionText    string // such as "10.11.19-MariaDB-0+deb12u1-log"
 	VersionComment string
 	Hostname       string
@@ -55,7 +57,7 @@ type Replica struct {
 
 // Facts asks the server what it is and looks at its data directory, if that is visible from here. What this user may
 // not see stays empty; the error tells that the server could not be asked at all.
-func (s *Server) Facts(ctx context.Context) (Facts, error) {
+func (s *Conn) Facts(ctx context.Context) (Facts, error) {
 	v, err := s.pairs(ctx, "SHOW GLOBAL VARIABLES")
 	if err != nil {
 		return Facts{}, fmt.Errorf("ask the server for its variables: %w", err)
@@ -84,7 +86,7 @@ func fromVariables(v map[string]string) Facts {
 	dir := strings.TrimRight(v["datadir"], "/")
 	at := func(name string) string { return absolute(dir, v[name]) }
 	f := Facts{
-		Version: ParseVersion(v["version"]), VersionText: v["version"], VersionComment: v["version_comment"],
+		Version: version.Parse(v["version"]), VersionText: v["version"], VersionComment: v["version_comment"],
 		Hostname: v["hostname"], ServerID: uint64(number("server_id")), ServerUID: v["server_uid"],
 		DataDir: dir, Socket: at("socket"), PIDFile: at("pid_file"), TmpDir: firstOf(v["tmpdir"]),
 		DataHome: at("innodb_data_home_dir"), RedoDir: at("innodb_log_group_home_dir"),
@@ -117,7 +119,7 @@ func absolute(dir, path string) string {
 }
 
 // binlog asks for the current binary log position.
-func (s *Server) binlog(ctx context.Context, f *Facts) {
+func (s *Conn) binlog(ctx context.Context, f *Facts) {
 	if !f.LogBin {
 		return
 	}
@@ -129,7 +131,7 @@ func (s *Server) binlog(ctx context.Context, f *Facts) {
 }
 
 // replicas asks for the state of every replication connection.
-func (s *Server) replicas(ctx context.Context) []Replica {
+func (s *Conn) replicas(ctx context.Context) []Replica {
 	rows, err := s.records(ctx, "SHOW ALL SLAVES STATUS")
 	if err != nil {
 		return nil
@@ -151,7 +153,7 @@ func (s *Server) replicas(ctx context.Context) []Replica {
 
 // tablespaces asks InnoDB how many files it has and how large they are. information_schema.TABLES would tell, too, but
 // opens every table to do so.
-func (s *Server) tablespaces(ctx context.Context, f *Facts) {
+func (s *Conn) tablespaces(ctx context.Context, f *Facts) {
 	rows, err := s.records(ctx, `SELECT COUNT(*) AS n, COALESCE(SUM(FILE_SIZE), 0) AS bytes
 		FROM information_schema.INNODB_SYS_TABLESPACES WHERE NAME <> 'innodb_temporary'`)
 	if err != nil || len(rows) != 1 {

@@ -1,4 +1,4 @@
-package mariadb
+package server
 
 import (
 	"context"
@@ -110,7 +110,7 @@ func lockOwner(path string) int {
 }
 
 // thread asks for the system's number of the thread that serves this connection, in the server's own view.
-func (s *Server) thread(ctx context.Context) (int, error) {
+func (s *Conn) thread(ctx context.Context) (int, error) {
 	rows, err := s.records(ctx, "SELECT TID FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()")
 	if err != nil {
 		return 0, err
@@ -143,7 +143,7 @@ func hasThread(pid, thread int) bool {
 
 // sameCheckpoint compares the checkpoint in a redo log with the one the server reports. A checkpoint may happen between
 // the two looks, so it looks a few times.
-func (s *Server) sameCheckpoint(ctx context.Context, redo io.ReaderAt) (bool, error) {
+func (s *Conn) sameCheckpoint(ctx context.Context, redo io.ReaderAt) (bool, error) {
 	const tries = 5
 	for range tries {
 		status, err := s.pairs(ctx, "SHOW GLOBAL STATUS LIKE 'Innodb_lsn_last_checkpoint'")

@@ -1,4 +1,4 @@
-package mariadb
+package scratch
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 
 // Checksums returns the CHECKSUM TABLE … EXTENDED value of every user table, under the name "database.table". Every row
 // is read. A table that can't be read is an error.
-func (s *Scratch) Checksums(ctx context.Context) (map[string]uint64, error) {
+func (s *Server) Checksums(ctx context.Context) (map[string]uint64, error) {
 	if s.db == nil {
 		return nil, fmt.Errorf("scratch server does not run")
 	}

@@ -1,4 +1,6 @@
-package mariadb
+// Package scratch runs throwaway MariaDB servers: for tests, demonstrations and for the proof that a restored backup is
+// worth something. It is the only package that starts a server.
+package scratch
 
 import (
 	"bytes"
@@ -14,13 +16,15 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"golang.org/x/sys/unix"
+
+	"github.com/mbwrap/mbwrap/mariadb/internal/process"
 )
 
-// Scratch is a throwaway MariaDB server on a data directory of its own, reachable only through a socket in a private
+// Server is a throwaway MariaDB server on a data directory of its own, reachable only through a socket in a private
 // directory. It reads no option file, listens on no network, starts no replication and no events. It dies with this
 // process. Set the fields, then call Init for a new data directory (or leave that out for one that is there already,
 // such as a restored backup), Start, and Stop. It belongs to one goroutine; the handle from DB may be shared.
-type Scratch struct {
+type Server struct {
 	Dir  string   // the data directory
 	Args []string // more server options, such as "--log-bin=bin"; they win over ours
 	// SkipGrants starts without privilege tables: anyone who can reach the socket may do anything. For restored data
@@ -29,7 +33,7 @@ type Scratch struct {
 	Timeout    time.Duration // how long the server may take until it answers; 0 is one minute
 
 	private string // socket, log, temporary files
-	server  *child
+	server  *process.Child
 	db      *sql.DB
 }
 
@@ -48,15 +52,15 @@ const stopGrace = 60 * time.Second
 
 // Init makes a new data directory with root reachable without a password. Dir must be absent or empty. Those of Args
 // that begin with "--innodb" also go to the program that makes it, as page size and the like are fixed then.
-func (s *Scratch) Init(ctx context.Context) error {
-	installer, err := findProgram("mariadb-install-db", "mysql_install_db")
+func (s *Server) Init(ctx context.Context) error {
+	installer, err := process.Find("mariadb-install-db", "mysql_install_db")
 	if err != nil {
 		return fmt.Errorf("mariadb-install-db: %w", err)
 	}
 	if err := s.makeDir(); err != nil {
 		return err
 	}
-	owner, err := runAs(s.Dir)
+	owner, err := process.RunAs(s.Dir)
 	if err != nil {
 		return err
 	}
@@ -67,11 +71,11 @@ func (s *Scratch) Init(ctx context.Context) error {
 			args = append(args, arg)
 		}
 	}
-	return runQuietly(ctx, installer, append(args, owner.args()...))
+	return runQuietly(ctx, installer, append(args, owner.Args()...))
 }
 
 // makeDir makes Dir absolute and sees that it is an empty directory.
-func (s *Scratch) makeDir() error {
+func (s *Server) makeDir() error {
 	dir, err := filepath.Abs(s.Dir)
 	if err != nil {
 		return err
@@ -102,13 +106,13 @@ func runQuietly(ctx context.Context, path string, args []string) error {
 	}
 	cmd := exec.Command(path, args...)
 	cmd.Stdout, cmd.Stderr = out, out
-	c, err := startChild(cmd, 0)
+	c, err := process.Start(cmd, 0)
 	if err != nil {
 		return err
 	}
-	c.release()
-	stop := context.AfterFunc(ctx, func() { c.signal(unix.SIGKILL) })
-	<-c.reaped
+	c.Release()
+	stop := context.AfterFunc(ctx, func() { c.Signal(unix.SIGKILL) })
+	<-c.Reaped
 	if !stop() {
 		return fmt.Errorf("%s: %w", filepath.Base(path), context.Cause(ctx))
 	}
@@ -132,12 +136,12 @@ func tail(f *os.File) string {
 }
 
 // Start starts the server and returns when it answers. When it does not, the error holds the end of its log, and
-// nothing is left running. A Scratch that was stopped may be started again.
-func (s *Scratch) Start(ctx context.Context) error {
+// nothing is left running. A Server that was stopped may be started again.
+func (s *Server) Start(ctx context.Context) error {
 	if s.server != nil {
 		return errors.New("scratch server is running already")
 	}
-	program, err := findProgram("mariadbd", "mysqld")
+	program, err := process.Find("mariadbd", "mysqld")
 	if err != nil {
 		return fmt.Errorf("mariadbd: %w", err)
 	}
@@ -154,12 +158,12 @@ func (s *Scratch) Start(ctx context.Context) error {
 }
 
 // launch makes the private directory and starts the program in it.
-func (s *Scratch) launch(program string) error {
-	owner, err := runAs(s.Dir)
+func (s *Server) launch(program string) error {
+	owner, err := process.RunAs(s.Dir)
 	if err != nil {
 		return err
 	}
-	if s.private, err = privateDir(owner); err != nil {
+	if s.private, err = process.PrivateDir(owner); err != nil {
 		return err
 	}
 	log, err := os.Create(s.logPath())
@@ -169,25 +173,25 @@ func (s *Scratch) launch(program string) error {
 	defer log.Close()
 	cmd := exec.Command(program, s.arguments(owner)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.private, log, log
-	if s.server, err = startChild(cmd, 0); err != nil {
+	if s.server, err = process.Start(cmd, 0); err != nil {
 		return err
 	}
-	s.server.release()
+	s.server.Release()
 	return nil
 }
 
-func (s *Scratch) arguments(owner account) []string {
+func (s *Server) arguments(owner process.Account) []string {
 	args := []string{"--no-defaults", "--datadir=" + s.Dir, "--socket=" + s.Socket(),
 		"--pid-file=" + filepath.Join(s.private, "pid"), "--tmpdir=" + s.private}
 	args = append(args, scratchArgs...)
 	if s.SkipGrants {
 		args = append(args, "--skip-grant-tables")
 	}
-	return append(append(args, owner.args()...), s.Args...)
+	return append(append(args, owner.Args()...), s.Args...)
 }
 
 // waitReady polls until a query is answered, the server ends, or time is up.
-func (s *Scratch) waitReady(ctx context.Context) error {
+func (s *Server) waitReady(ctx context.Context) error {
 	limit := s.Timeout
 	if limit == 0 {
 		limit = time.Minute
@@ -211,9 +215,9 @@ func (s *Scratch) waitReady(ctx context.Context) error {
 			return fmt.Errorf("scratch server on %q: %w", s.Dir, err)
 		}
 		select {
-		case <-s.server.exited:
-			<-s.server.reaped
-			return fmt.Errorf("scratch server on %q: %s: %s", s.Dir, s.server.cmd.ProcessState, s.logTail())
+		case <-s.server.Exited:
+			<-s.server.Reaped
+			return fmt.Errorf("scratch server on %q: %s: %s", s.Dir, s.server.Cmd.ProcessState, s.logTail())
 		case <-ctx.Done():
 			return fmt.Errorf("scratch server on %q does not answer: %w: %s", s.Dir, context.Cause(ctx), s.logTail())
 		case <-tick.C:
@@ -222,7 +226,7 @@ func (s *Scratch) waitReady(ctx context.Context) error {
 }
 
 // open returns a handle on the server; it does not connect yet.
-func (s *Scratch) open() (*sql.DB, error) {
+func (s *Server) open() (*sql.DB, error) {
 	config := mysql.NewConfig()
 	config.Net, config.Addr, config.User = "unix", s.Socket(), "root"
 	config.MultiStatements = true
@@ -236,10 +240,10 @@ func (s *Scratch) open() (*sql.DB, error) {
 
 // DB returns the handle on the running server, as root; several statements in one Exec are allowed. Stop closes it. It
 // is nil when the server does not run.
-func (s *Scratch) DB() *sql.DB { return s.db }
+func (s *Server) DB() *sql.DB { return s.db }
 
 // Socket returns the path of the server's socket, "" before Start.
-func (s *Scratch) Socket() string {
+func (s *Server) Socket() string {
 	if s.private == "" {
 		return ""
 	}
@@ -247,30 +251,30 @@ func (s *Scratch) Socket() string {
 }
 
 // PID returns the server's process number, 0 when it does not run.
-func (s *Scratch) PID() int {
+func (s *Server) PID() int {
 	if s.server == nil {
 		return 0
 	}
-	return s.server.pid()
+	return s.server.PID()
 }
 
 // Stop shuts the server down in good order, kills it if that takes more than a minute, and removes what Start made; the
 // data directory stays. It may be called at any time, and again.
-func (s *Scratch) Stop() error { return s.end(unix.SIGTERM) }
+func (s *Server) Stop() error { return s.end(unix.SIGTERM) }
 
 // Kill ends the server at once, as a crash would.
-func (s *Scratch) Kill() error { return s.end(unix.SIGKILL) }
+func (s *Server) Kill() error { return s.end(unix.SIGKILL) }
 
-func (s *Scratch) end(sig unix.Signal) error {
+func (s *Server) end(sig unix.Signal) error {
 	var errs []error
 	if s.db != nil {
 		errs = append(errs, s.db.Close())
 		s.db = nil
 	}
 	if s.server != nil {
-		err := s.server.stop(sig, stopGrace)
+		err := s.server.Stop(sig, stopGrace)
 		if err == nil {
-			<-s.server.reaped
+			<-s.server.Reaped
 		}
 		errs = append(errs, err)
 		s.server = nil
@@ -279,7 +283,7 @@ func (s *Scratch) end(sig unix.Signal) error {
 }
 
 // clean removes the private directory.
-func (s *Scratch) clean() error {
+func (s *Server) clean() error {
 	if s.private == "" {
 		return nil
 	}
@@ -288,9 +292,9 @@ func (s *Scratch) clean() error {
 	return os.RemoveAll(dir)
 }
 
-func (s *Scratch) logPath() string { return filepath.Join(s.private, "log") }
+func (s *Server) logPath() string { return filepath.Join(s.private, "log") }
 
-func (s *Scratch) logTail() string {
+func (s *Server) logTail() string {
 	f, err := os.Open(s.logPath())
 	if err != nil {
 		return err.Error()

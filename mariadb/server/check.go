@@ -1,4 +1,4 @@
-package mariadb
+package server
 
 import (
 	"context"
@@ -11,6 +11,10 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mbwrap/mbwrap/mariadb"
+	"github.com/mbwrap/mbwrap/mariadb/internal/process"
+	"github.com/mbwrap/mbwrap/mariadb/version"
 )
 
 // Levels of findings.
@@ -30,7 +34,7 @@ type Finding struct {
 
 // CheckOptions says what a backup would be taken with.
 type CheckOptions struct {
-	ConnectOptions
+	mariadb.ConnectOptions
 	Tool      string   // as for FindTool
 	Args      []string // the options for the tool
 	SpaceDir  string   // where the backup would be written; "" leaves the question out
@@ -41,8 +45,8 @@ type CheckOptions struct {
 type checker struct {
 	o        CheckOptions
 	findings []Finding
-	tool     Version
-	server   *Server
+	tool     version.Number
+	server   *Conn
 	facts    Facts
 }
 
@@ -83,35 +87,32 @@ func (c *checker) fail(what, detail, hint string) {
 
 // checkTool looks for the tool and at the options for it.
 func (c *checker) checkTool(ctx context.Context) {
-	path, err := FindTool(c.o.Tool)
-	var usage *UsageError
+	path, err := mariadb.FindTool(c.o.Tool)
+	var usage *mariadb.UsageError
 	if errors.As(err, &usage) {
 		c.fail("tool", usage.Error(), usage.Hint)
 		return
 	}
-	version, text, err := ToolVersion(ctx, path)
+	number, text, err := version.Of(ctx, path)
 	if err != nil {
 		c.fail("tool", err.Error(), "is "+path+" mariadb-backup? another one can be named with --tool PATH")
 		return
 	}
-	c.tool = version
+	c.tool = number
 	c.ok("tool", "%s: %s", path, text)
-	found, err := checkArgs(c.o.Args)
-	if err == nil {
-		_, err = checkFileArgs(fileOptions(ctx, c.o.ConnectOptions, toolGroups...))
-	}
+	warnings, err := (&mariadb.BackupOptions{ConnectOptions: c.o.ConnectOptions, Args: c.o.Args}).Check(ctx)
 	switch {
 	case errors.As(err, &usage):
 		c.fail("tool options", usage.Error(), usage.Hint)
-	case len(found.warnings) > 0:
-		c.warn("tool options", strings.Join(found.warnings, "; "), "leave them out")
+	case len(warnings) > 0:
+		c.warn("tool options", strings.Join(warnings, "; "), "leave them out")
 	}
 }
 
 // connect reaches the server and asks it everything once.
 func (c *checker) connect(ctx context.Context) bool {
 	server, err := Connect(ctx, c.o.ConnectOptions)
-	var usage *UsageError
+	var usage *mariadb.UsageError
 	switch {
 	case errors.As(err, &usage):
 		c.fail("server", usage.Error(), usage.Hint)
@@ -156,12 +157,12 @@ func (c *checker) checkServer(ctx context.Context) {
 // checkVersions compares tool and server.
 func (c *checker) checkVersions() {
 	v := c.facts.Version
-	if v == (Version{}) || !strings.Contains(c.facts.VersionText+c.facts.VersionComment, "MariaDB") && !strings.Contains(strings.ToLower(c.facts.VersionComment), "mariadb") {
+	if v == (version.Number{}) || !strings.Contains(c.facts.VersionText+c.facts.VersionComment, "MariaDB") && !strings.Contains(strings.ToLower(c.facts.VersionComment), "mariadb") {
 		c.fail("server", fmt.Sprintf("version %q (%s) is not MariaDB", c.facts.VersionText, c.facts.VersionComment), "mariadb-backup backs up MariaDB servers only")
 		return
 	}
 	c.ok("server", "MariaDB %s on %s, data in %s", c.facts.VersionText, c.facts.Hostname, c.facts.DataDir)
-	if c.tool == (Version{}) {
+	if c.tool == (version.Number{}) {
 		return
 	}
 	fit := fmt.Sprintf("use the mariadb-backup of version %d.%d (--tool PATH)", v.Major, v.Minor)
@@ -169,7 +170,7 @@ func (c *checker) checkVersions() {
 	switch {
 	case c.tool.CompareSeries(v) < 0:
 		c.fail("versions", detail+": the tool is older than the server and may not know its files", fit)
-	case c.tool.Compare(redoChange) >= 0 && v.Compare(redoChange) < 0:
+	case !c.tool.ReadsRedoOf(v):
 		c.fail("versions", detail+": the tool can't read redo logs from before MariaDB 10.8", fit)
 	case c.tool.CompareSeries(v) > 0:
 		c.warn("versions", detail+": the tool is of a newer series", fit)
@@ -180,7 +181,7 @@ func (c *checker) checkVersions() {
 
 // checkOpenFiles compares our limit, which the tool inherits, with the number of files it keeps open.
 func (c *checker) checkOpenFiles() {
-	limit, err := raiseFileLimit()
+	limit, err := process.RaiseFileLimit()
 	if err != nil || c.facts.Tablespaces < 0 {
 		return
 	}

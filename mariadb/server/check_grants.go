@@ -1,9 +1,12 @@
-package mariadb
+package server
 
 import (
 	"context"
 	"slices"
 	"strings"
+
+	"github.com/mbwrap/mbwrap/mariadb/internal/optionfile"
+	"github.com/mbwrap/mbwrap/mariadb/version"
 )
 
 // privilege is one that the tool needs, under the names it has had.
@@ -32,7 +35,7 @@ var privileges = []privilege{
 func (c *checker) asksFor(name string) bool {
 	return slices.ContainsFunc(c.o.Args, func(arg string) bool {
 		given, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
-		return optionName(given) == name
+		return optionfile.Name(given) == name
 	})
 }
 
@@ -50,7 +53,7 @@ func (c *checker) checkPrivileges(ctx context.Context) {
 			continue
 		}
 		name := p.names[0]
-		if c.facts.Version.Compare(Version{10, 5, 0}) < 0 && slices.Contains(p.names, "REPLICATION CLIENT") {
+		if c.facts.Version.Compare(version.Parse("10.5.0")) < 0 && slices.Contains(p.names, "REPLICATION CLIENT") {
 			name = "REPLICATION CLIENT"
 		}
 		missing, hints = append(missing, name+" "+p.why), append(hints, name)
@@ -63,7 +66,7 @@ func (c *checker) checkPrivileges(ctx context.Context) {
 }
 
 // grants returns the privileges this user has on everything, its roles' included, in upper case.
-func (s *Server) grants(ctx context.Context) (map[string]bool, error) {
+func (s *Conn) grants(ctx context.Context) (map[string]bool, error) {
 	rows, err := s.records(ctx, "SHOW GRANTS")
 	if err != nil {
 		return nil, err

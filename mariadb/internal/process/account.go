@@ -1,4 +1,4 @@
-package mariadb
+package process
 
 import (
 	"errors"
@@ -12,38 +12,39 @@ import (
 // sunPathMax is the longest socket path Linux takes, its terminating zero left out.
 const sunPathMax = 107
 
-// account is the user a server runs as. The zero account is whoever we are, which needs no option.
-type account struct {
+// Account is the user a server runs as. The zero Account is whoever we are, which needs no option.
+type Account struct {
 	name     string
 	uid, gid int
 }
 
-func (a account) args() []string {
+// Args returns the server options that make it run as this user.
+func (a Account) Args() []string {
 	if a.name == "" {
 		return nil
 	}
 	return []string{"--user=" + a.name}
 }
 
-// runAs decides whom a server on dir runs as. Only root has a choice, and a server refuses to run as root unless told
+// RunAs decides whom a server on dir runs as. Only root has a choice, and a server refuses to run as root unless told
 // to: it becomes the directory's owner, or stays root where that owner has no name or can't get there.
-func runAs(dir string) (account, error) {
+func RunAs(dir string) (Account, error) {
 	info, err := os.Stat(dir)
 	if err != nil {
-		return account{}, err
+		return Account{}, err
 	}
 	if os.Geteuid() != 0 {
-		return account{}, nil
+		return Account{}, nil
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || stat.Uid == 0 || !reachable(filepath.Dir(dir)) {
-		return account{name: "root"}, nil
+		return Account{name: "root"}, nil
 	}
 	owner, err := user.LookupId(strconv.Itoa(int(stat.Uid)))
 	if err != nil {
-		return account{name: "root"}, nil
+		return Account{name: "root"}, nil
 	}
-	return account{name: owner.Username, uid: int(stat.Uid), gid: int(stat.Gid)}, nil
+	return Account{name: owner.Username, uid: int(stat.Uid), gid: int(stat.Gid)}, nil
 }
 
 // reachable tells whether everyone may pass through dir and all above it.
@@ -61,8 +62,8 @@ func reachable(dir string) bool {
 	}
 }
 
-// privateDir makes a directory that only owner may enter, with a path short enough for a socket.
-func privateDir(owner account) (string, error) {
+// PrivateDir makes a directory that only owner may enter, with a path short enough for a socket.
+func PrivateDir(owner Account) (string, error) {
 	base := os.TempDir()
 	if len(base) > sunPathMax-len("/mbwrap-0123456789/s") {
 		base = "/tmp"

@@ -1,4 +1,4 @@
-package mariadb_test
+package server_test
 
 import (
 	"context"
@@ -18,28 +18,27 @@ import (
 
 	"github.com/mbwrap/mbwrap/internal/testenv"
 	"github.com/mbwrap/mbwrap/mariadb"
+	"github.com/mbwrap/mbwrap/mariadb/internal/scratchtest"
+	"github.com/mbwrap/mbwrap/mariadb/scratch"
+	"github.com/mbwrap/mbwrap/mariadb/server"
+	"github.com/mbwrap/mbwrap/mariadb/version"
 )
 
-// asRoot reaches a scratch server as root, reading no option files.
-func asRoot(s *mariadb.Scratch) mariadb.ConnectOptions {
-	return mariadb.ConnectOptions{DefaultsFile: "/dev/null", User: "root", Socket: s.Socket()}
-}
-
-func connect(t *testing.T, o mariadb.ConnectOptions) *mariadb.Server {
+func connect(t *testing.T, o mariadb.ConnectOptions) *server.Conn {
 	t.Helper()
-	server, err := mariadb.Connect(t.Context(), o)
+	conn, err := server.Connect(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
+		if err := conn.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return server
+	return conn
 }
 
-func ask[T any](t *testing.T, s *mariadb.Scratch, query string) T {
+func ask[T any](t *testing.T, s *scratch.Server, query string) T {
 	t.Helper()
 	var v T
 	if err := s.DB().QueryRowContext(t.Context(), query).Scan(&v); err != nil {
@@ -50,11 +49,12 @@ func ask[T any](t *testing.T, s *mariadb.Scratch, query string) T {
 
 func TestFacts(t *testing.T) {
 	t.Parallel()
-	s := newScratch(t, "--log-bin=bin", "--server-id=7", "--innodb-log-file-size=8M")
+	testenv.Need(t, "mariadbd")
+	s := kit.New(t, "--log-bin=bin", "--server-id=7", "--innodb-log-file-size=8M")
 	outside := t.TempDir()
-	mustExec(t, s, "CREATE DATABASE d; CREATE TABLE d.a (x int) ENGINE=InnoDB; CREATE TABLE d.m (x int) ENGINE=MyISAM; INSERT INTO d.a VALUES (1)")
-	mustExec(t, s, "CREATE TABLE d.o (x int) ENGINE=InnoDB DATA DIRECTORY='"+outside+"'")
-	f, err := connect(t, asRoot(s)).Facts(t.Context())
+	scratchtest.Exec(t, s, "CREATE DATABASE d; CREATE TABLE d.a (x int) ENGINE=InnoDB; CREATE TABLE d.m (x int) ENGINE=MyISAM; INSERT INTO d.a VALUES (1)")
+	scratchtest.Exec(t, s, "CREATE TABLE d.o (x int) ENGINE=InnoDB DATA DIRECTORY='"+outside+"'")
+	f, err := connect(t, scratchtest.AsRoot(s)).Facts(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestFacts(t *testing.T) {
 		got, want any
 	}{
 		{"version", f.VersionText, ask[string](t, s, "SELECT VERSION()")},
-		{"version number", f.Version, mariadb.ParseVersion(f.VersionText)},
+		{"version number", f.Version, version.Parse(f.VersionText)},
 		{"comment", f.VersionComment, ask[string](t, s, "SELECT @@version_comment")},
 		{"host", f.Hostname, ask[string](t, s, "SELECT @@hostname")},
 		{"server id", f.ServerID, uint64(7)},
@@ -98,7 +98,7 @@ func TestFacts(t *testing.T) {
 	if d := time.Since(f.Started); d < 0 || d > time.Minute {
 		t.Errorf("started %v ago, want less than a minute", d)
 	}
-	if _, err := connect(t, asRoot(s)).Facts(cancelled(t)); err == nil {
+	if _, err := connect(t, scratchtest.AsRoot(s)).Facts(cancelled(t)); err == nil {
 		t.Error("with an ended context: got no error")
 	}
 }
@@ -111,23 +111,24 @@ func cancelled(t *testing.T) context.Context {
 
 func TestReplicaFacts(t *testing.T) {
 	t.Parallel()
-	s := newScratch(t)
-	mustExec(t, s, "CHANGE MASTER 'up' TO MASTER_HOST='192.0.2.1', MASTER_PORT=3307, MASTER_USER='r'")
-	f, err := connect(t, asRoot(s)).Facts(t.Context())
+	testenv.Need(t, "mariadbd")
+	s := kit.New(t)
+	scratchtest.Exec(t, s, "CHANGE MASTER 'up' TO MASTER_HOST='192.0.2.1', MASTER_PORT=3307, MASTER_USER='r'")
+	f, err := connect(t, scratchtest.AsRoot(s)).Facts(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := mariadb.Replica{Name: "up", Source: "192.0.2.1:3307"}
+	want := server.Replica{Name: "up", Source: "192.0.2.1:3307"}
 	if len(f.Replicas) != 1 || f.Replicas[0] != want {
 		t.Errorf("got %+v, want %+v", f.Replicas, want)
 	}
-	all := check(t, mariadb.CheckOptions{ConnectOptions: asRoot(s)})
-	expect(t, all, "replica of 192.0.2.1:3307", mariadb.LevelWarn, "does not run")
+	all := check(t, server.CheckOptions{ConnectOptions: scratchtest.AsRoot(s)})
+	expect(t, all, "replica of 192.0.2.1:3307", server.LevelWarn, "does not run")
 }
 
-func check(t *testing.T, o mariadb.CheckOptions) []mariadb.Finding {
+func check(t *testing.T, o server.CheckOptions) []server.Finding {
 	t.Helper()
-	all, err := mariadb.Check(t.Context(), o)
+	all, err := server.Check(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,9 +136,9 @@ func check(t *testing.T, o mariadb.CheckOptions) []mariadb.Finding {
 }
 
 // expect looks for one finding.
-func expect(t *testing.T, all []mariadb.Finding, what, level, detail string) {
+func expect(t *testing.T, all []server.Finding, what, level, detail string) {
 	t.Helper()
-	i := slices.IndexFunc(all, func(f mariadb.Finding) bool { return f.What == what })
+	i := slices.IndexFunc(all, func(f server.Finding) bool { return f.What == what })
 	if i < 0 {
 		t.Errorf("no finding %q in %+v", what, all)
 		return
@@ -146,7 +147,7 @@ func expect(t *testing.T, all []mariadb.Finding, what, level, detail string) {
 	if f.Level != level || !strings.Contains(f.Detail, detail) {
 		t.Errorf("%s: got %s %q, want %s with %q", what, f.Level, f.Detail, level, detail)
 	}
-	if f.Level == mariadb.LevelFail && f.Hint == "" {
+	if f.Level == server.LevelFail && f.Hint == "" {
 		t.Errorf("%s: %q comes without a hint", what, f.Detail)
 	}
 }
@@ -154,10 +155,11 @@ func expect(t *testing.T, all []mariadb.Finding, what, level, detail string) {
 func TestCheckHealthy(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, "mariadb-backup")
-	s := newScratch(t, "--log-bin=bin")
-	all := check(t, mariadb.CheckOptions{ConnectOptions: asRoot(s), SpaceDir: filepath.Join(t.TempDir(), "not yet there"), SpaceNeed: 1})
+	testenv.Need(t, "mariadbd")
+	s := kit.New(t, "--log-bin=bin")
+	all := check(t, server.CheckOptions{ConnectOptions: scratchtest.AsRoot(s), SpaceDir: filepath.Join(t.TempDir(), "not yet there"), SpaceNeed: 1})
 	for _, f := range all {
-		if f.Level != mariadb.LevelOK && f.What != "other backups" {
+		if f.Level != server.LevelOK && f.What != "other backups" {
 			t.Errorf("got %+v, want all well", f)
 		}
 	}
@@ -166,42 +168,43 @@ func TestCheckHealthy(t *testing.T) {
 		"data directory": "belongs to the server, process " + strconv.Itoa(s.PID()), "data": "files", "open files": "tablespaces",
 		"redo log": "MiB", "temporary directory": "free", "time zone": "", "free space": "free",
 	} {
-		expect(t, all, what, mariadb.LevelOK, detail)
+		expect(t, all, what, server.LevelOK, detail)
 	}
 }
 
 func TestCheckProblems(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, "mariadb-backup")
-	s := newScratch(t, "--log-bin=bin")
-	mustExec(t, s, "CREATE USER lim@localhost IDENTIFIED BY 'x'; GRANT PROCESS ON *.* TO lim@localhost")
-	lim := asRoot(s)
+	testenv.Need(t, "mariadbd")
+	s := kit.New(t, "--log-bin=bin")
+	scratchtest.Exec(t, s, "CREATE USER lim@localhost IDENTIFIED BY 'x'; GRANT PROCESS ON *.* TO lim@localhost")
+	lim := scratchtest.AsRoot(s)
 	lim.User, lim.Password = "lim", "x"
 	wrong := lim
 	wrong.Password = "S3cret"
-	nowhere := asRoot(s)
+	nowhere := scratchtest.AsRoot(s)
 	nowhere.Socket = filepath.Join(t.TempDir(), "none")
-	old := fakeTool(t, "echo mariadb-backup based on MariaDB server 10.4.1-MariaDB\n")
-	newer := fakeTool(t, "echo mariadb-backup based on MariaDB server 99.1.1-MariaDB\n")
-	odd := fakeTool(t, "echo hello\n")
+	old := scratchtest.FakeTool(t, "echo mariadb-backup based on MariaDB server 10.4.1-MariaDB\n")
+	newer := scratchtest.FakeTool(t, "echo mariadb-backup based on MariaDB server 99.1.1-MariaDB\n")
+	odd := scratchtest.FakeTool(t, "echo hello\n")
 	for _, tt := range []struct {
 		name          string
-		o             mariadb.CheckOptions
+		o             server.CheckOptions
 		what          string
 		level, detail string
 	}{
-		{"privileges", mariadb.CheckOptions{ConnectOptions: lim}, "privileges", mariadb.LevelFail, "missing: RELOAD to take the backup locks, BINLOG MONITOR"},
-		{"privileges for more", mariadb.CheckOptions{ConnectOptions: lim, Args: []string{"--slave-info"}}, "privileges", mariadb.LevelFail, "SLAVE MONITOR"},
-		{"wrong password", mariadb.CheckOptions{ConnectOptions: wrong}, "server", mariadb.LevelFail, "the server refuses this user"},
-		{"no server", mariadb.CheckOptions{ConnectOptions: nowhere}, "server", mariadb.LevelFail, "no server answers"},
-		{"no option file", mariadb.CheckOptions{ConnectOptions: mariadb.ConnectOptions{DefaultsFile: "/nonexistent"}}, "server", mariadb.LevelFail, "--defaults-file"},
-		{"no tool", mariadb.CheckOptions{ConnectOptions: asRoot(s), Tool: "/nonexistent"}, "tool", mariadb.LevelFail, "/nonexistent"},
-		{"no version", mariadb.CheckOptions{ConnectOptions: asRoot(s), Tool: odd}, "tool", mariadb.LevelFail, "hello"},
-		{"old tool", mariadb.CheckOptions{ConnectOptions: asRoot(s), Tool: old}, "versions", mariadb.LevelFail, "older than the server"},
-		{"new tool", mariadb.CheckOptions{ConnectOptions: asRoot(s), Tool: newer}, "versions", mariadb.LevelWarn, "newer series"},
-		{"options", mariadb.CheckOptions{ConnectOptions: asRoot(s), Args: []string{"--compress"}}, "tool options", mariadb.LevelFail, "--compress"},
-		{"doubtful options", mariadb.CheckOptions{ConnectOptions: asRoot(s), Args: []string{"--extra-lsndir=/x"}}, "tool options", mariadb.LevelWarn, "prove nothing"},
-		{"space", mariadb.CheckOptions{ConnectOptions: asRoot(s), SpaceDir: "/", SpaceNeed: 1 << 60}, "free space", mariadb.LevelFail, "the backup takes about"},
+		{"privileges", server.CheckOptions{ConnectOptions: lim}, "privileges", server.LevelFail, "missing: RELOAD to take the backup locks, BINLOG MONITOR"},
+		{"privileges for more", server.CheckOptions{ConnectOptions: lim, Args: []string{"--slave-info"}}, "privileges", server.LevelFail, "SLAVE MONITOR"},
+		{"wrong password", server.CheckOptions{ConnectOptions: wrong}, "server", server.LevelFail, "the server refuses this user"},
+		{"no server", server.CheckOptions{ConnectOptions: nowhere}, "server", server.LevelFail, "no server answers"},
+		{"no option file", server.CheckOptions{ConnectOptions: mariadb.ConnectOptions{DefaultsFile: "/nonexistent"}}, "server", server.LevelFail, "--defaults-file"},
+		{"no tool", server.CheckOptions{ConnectOptions: scratchtest.AsRoot(s), Tool: "/nonexistent"}, "tool", server.LevelFail, "/nonexistent"},
+		{"no version", server.CheckOptions{ConnectOptions: scratchtest.AsRoot(s), Tool: odd}, "tool", server.LevelFail, "hello"},
+		{"old tool", server.CheckOptions{ConnectOptions: scratchtest.AsRoot(s), Tool: old}, "versions", server.LevelFail, "older than the server"},
+		{"new tool", server.CheckOptions{ConnectOptions: scratchtest.AsRoot(s), Tool: newer}, "versions", server.LevelWarn, "newer series"},
+		{"options", server.CheckOptions{ConnectOptions: scratchtest.AsRoot(s), Args: []string{"--compress"}}, "tool options", server.LevelFail, "--compress"},
+		{"doubtful options", server.CheckOptions{ConnectOptions: scratchtest.AsRoot(s), Args: []string{"--extra-lsndir=/x"}}, "tool options", server.LevelWarn, "prove nothing"},
+		{"space", server.CheckOptions{ConnectOptions: scratchtest.AsRoot(s), SpaceDir: "/", SpaceNeed: 1 << 60}, "free space", server.LevelFail, "the backup takes about"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			all := check(t, tt.o)
@@ -211,7 +214,7 @@ func TestCheckProblems(t *testing.T) {
 			}
 		})
 	}
-	if _, err := mariadb.Check(cancelled(t), mariadb.CheckOptions{ConnectOptions: asRoot(s)}); !errors.Is(err, context.Canceled) {
+	if _, err := server.Check(cancelled(t), server.CheckOptions{ConnectOptions: scratchtest.AsRoot(s)}); !errors.Is(err, context.Canceled) {
 		t.Errorf("with an ended context: got %v, want %v", err, context.Canceled)
 	}
 }
@@ -267,19 +270,20 @@ func TestCheckHost(t *testing.T) {
 	if err := l.Close(); err != nil { // the server takes it over
 		t.Fatal(err)
 	}
-	near := newScratch(t, "--skip-networking=0", "--bind-address=127.0.0.1", "--port="+strconv.Itoa(port))
-	far := newScratch(t)
+	testenv.Need(t, "mariadbd")
+	near := kit.New(t, "--skip-networking=0", "--bind-address=127.0.0.1", "--port="+strconv.Itoa(port))
+	far := kit.New(t)
 	grant := "CREATE USER bk@'127.0.0.1' IDENTIFIED BY 'x'; GRANT ALL ON *.* TO bk@'127.0.0.1'"
-	mustExec(t, near, grant)
-	mustExec(t, far, "CREATE USER bk@localhost IDENTIFIED BY 'x'; GRANT ALL ON *.* TO bk@localhost; CREATE DATABASE far")
-	tcp := func(port int) mariadb.CheckOptions {
-		return mariadb.CheckOptions{ConnectOptions: mariadb.ConnectOptions{DefaultsFile: "/dev/null", User: "bk", Password: "x", Host: "127.0.0.1", Port: port}}
+	scratchtest.Exec(t, near, grant)
+	scratchtest.Exec(t, far, "CREATE USER bk@localhost IDENTIFIED BY 'x'; GRANT ALL ON *.* TO bk@localhost; CREATE DATABASE far")
+	tcp := func(port int) server.CheckOptions {
+		return server.CheckOptions{ConnectOptions: mariadb.ConnectOptions{DefaultsFile: "/dev/null", User: "bk", Password: "x", Host: "127.0.0.1", Port: port}}
 	}
 	const what = "data directory"
-	expect(t, check(t, tcp(port)), what, mariadb.LevelOK, "process "+strconv.Itoa(near.PID()))
+	expect(t, check(t, tcp(port)), what, server.LevelOK, "process "+strconv.Itoa(near.PID()))
 
 	proxied := check(t, tcp(forward(t, "tcp", "127.0.0.1:"+strconv.Itoa(port))))
-	expect(t, proxied, what, mariadb.LevelOK, "process "+strconv.Itoa(near.PID()))
+	expect(t, proxied, what, server.LevelOK, "process "+strconv.Itoa(near.PID()))
 
 	// Now the other server's directory can't be seen, as if it were on another host.
 	away := far.Dir + ".away"
@@ -287,15 +291,15 @@ func TestCheckHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	elsewhere := tcp(forward(t, "unix", far.Socket()))
-	expect(t, check(t, elsewhere), what, mariadb.LevelFail, "which is not here")
+	expect(t, check(t, elsewhere), what, server.LevelFail, "which is not here")
 
 	// Worse, at its place lies the data of another server, with all the same paths.
 	if err := os.Symlink(near.Dir, far.Dir); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, check(t, elsewhere), what, mariadb.LevelFail, "is not the one whose data is in")
-	direct := mariadb.CheckOptions{ConnectOptions: asRoot(far)}
-	expect(t, check(t, direct), what, mariadb.LevelFail, "is not the one whose data is in")
+	expect(t, check(t, elsewhere), what, server.LevelFail, "is not the one whose data is in")
+	direct := server.CheckOptions{ConnectOptions: scratchtest.AsRoot(far)}
+	expect(t, check(t, direct), what, server.LevelFail, "is not the one whose data is in")
 
 	// At its place lies a copy that no server runs on.
 	if err := os.Remove(far.Dir); err != nil {
@@ -304,7 +308,7 @@ func TestCheckHost(t *testing.T) {
 	if err := os.CopyFS(far.Dir, os.DirFS(away)); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, check(t, direct), what, mariadb.LevelWarn, "no server has locked it")
+	expect(t, check(t, direct), what, server.LevelWarn, "no server has locked it")
 	redo, err := os.OpenFile(filepath.Join(far.Dir, "ib_logfile0"), os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -313,17 +317,18 @@ func TestCheckHost(t *testing.T) {
 	if err := errors.Join(err, redo.Close()); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, check(t, direct), what, mariadb.LevelFail, "is not the one whose data is in")
+	expect(t, check(t, direct), what, server.LevelFail, "is not the one whose data is in")
 	if err := errors.Join(os.RemoveAll(far.Dir), os.Rename(away, far.Dir)); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, check(t, direct), what, mariadb.LevelOK, "process "+strconv.Itoa(far.PID()))
+	expect(t, check(t, direct), what, server.LevelOK, "process "+strconv.Itoa(far.PID()))
 }
 
 func TestConnect(t *testing.T) {
 	t.Parallel()
-	s := newScratch(t)
-	mustExec(t, s, `CREATE USER bk@localhost IDENTIFIED BY 'S3cret pw"#\\x'`)
+	testenv.Need(t, "mariadbd")
+	s := kit.New(t)
+	scratchtest.Exec(t, s, `CREATE USER bk@localhost IDENTIFIED BY 'S3cret pw"#\\x'`)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "my.cnf")
 	text := "[mysqld]\nsocket=" + s.Socket() + "\n[client]\nuser=nobody\n[mariadb-backup]\nuser=bk\n[client]\npassword=\"S3cret pw\\\"#\\\\x\"\n"
@@ -344,14 +349,14 @@ func TestConnect(t *testing.T) {
 	}{
 		{"as given", with("bk", `S3cret pw"#\x`), nil, "bk"},
 		{"from the option file", mariadb.ConnectOptions{DefaultsFile: file}, nil, "bk"},
-		{"given over the option file", mariadb.ConnectOptions{DefaultsFile: file, User: "root", Password: "x"}, mariadb.ErrAccessDenied, ""},
-		{"wrong password", with("bk", "S3cret"), mariadb.ErrAccessDenied, ""},
-		{"unknown user", with("nobody", ""), mariadb.ErrAccessDenied, ""},
-		{"no such socket", mariadb.ConnectOptions{DefaultsFile: "/dev/null", Socket: file + ".none"}, mariadb.ErrUnreachable, ""},
-		{"no such host", mariadb.ConnectOptions{DefaultsFile: "/dev/null", Host: "host.invalid"}, mariadb.ErrUnreachable, ""},
+		{"given over the option file", mariadb.ConnectOptions{DefaultsFile: file, User: "root", Password: "x"}, server.ErrAccessDenied, ""},
+		{"wrong password", with("bk", "S3cret"), server.ErrAccessDenied, ""},
+		{"unknown user", with("nobody", ""), server.ErrAccessDenied, ""},
+		{"no such socket", mariadb.ConnectOptions{DefaultsFile: "/dev/null", Socket: file + ".none"}, server.ErrUnreachable, ""},
+		{"no such host", mariadb.ConnectOptions{DefaultsFile: "/dev/null", Host: "host.invalid"}, server.ErrUnreachable, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			server, err := mariadb.Connect(t.Context(), tt.o)
+			conn, err := server.Connect(t.Context(), tt.o)
 			if !errors.Is(err, tt.want) {
 				t.Fatalf("got %v, want %v", err, tt.want)
 			}
@@ -361,8 +366,8 @@ func TestConnect(t *testing.T) {
 				}
 				return
 			}
-			defer server.Close()
-			if o := server.Options(); o.User != tt.user || o.Socket != s.Socket() {
+			defer conn.Close()
+			if o := conn.Options(); o.User != tt.user || o.Socket != s.Socket() {
 				t.Errorf("got %+v, want user %q, socket %q", o, tt.user, s.Socket())
 			}
 		})
@@ -376,11 +381,12 @@ func TestConnectBySystemAccount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newScratch(t)
+	testenv.Need(t, "mariadbd")
+	s := kit.New(t)
 	for _, via := range []string{"unix_socket", "mysql_native_password USING 'invalid' OR unix_socket"} {
-		mustExec(t, s, "CREATE OR REPLACE USER "+me.Username+"@localhost IDENTIFIED VIA "+via)
-		server := connect(t, mariadb.ConnectOptions{DefaultsFile: "/dev/null", Socket: s.Socket()})
-		if got := server.Options().User; got != me.Username {
+		scratchtest.Exec(t, s, "CREATE OR REPLACE USER "+me.Username+"@localhost IDENTIFIED VIA "+via)
+		conn := connect(t, mariadb.ConnectOptions{DefaultsFile: "/dev/null", Socket: s.Socket()})
+		if got := conn.Options().User; got != me.Username {
 			t.Errorf("%s: got user %q, want %q", via, got, me.Username)
 		}
 	}
@@ -395,10 +401,9 @@ func TestConnectToSilence(t *testing.T) {
 	defer l.Close()
 	addr := l.Addr().(*net.TCPAddr)
 	o := mariadb.ConnectOptions{DefaultsFile: "/dev/null", Host: addr.IP.String(), Port: addr.Port, Timeout: 200 * time.Millisecond}
-	within(t, 10*time.Second, "connect", func() {
-		_, err := mariadb.Connect(t.Context(), o)
-		if !errors.Is(err, mariadb.ErrUnreachable) {
-			t.Errorf("got %v, want %v", err, mariadb.ErrUnreachable)
-		}
-	})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := server.Connect(ctx, o); !errors.Is(err, server.ErrUnreachable) || ctx.Err() != nil {
+		t.Errorf("got %v, context %v, want %v in time", err, ctx.Err(), server.ErrUnreachable)
+	}
 }

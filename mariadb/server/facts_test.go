@@ -1,4 +1,4 @@
-package mariadb
+package server
 
 import (
 	"bytes"
@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mbwrap/mbwrap/mariadb/internal/process"
+	"github.com/mbwrap/mbwrap/mariadb/version"
 )
 
 func write(t *testing.T, path string, size int) {
@@ -87,10 +90,10 @@ func TestFindings(t *testing.T) {
 		level  string
 		detail string
 	}{
-		{"not MariaDB", Facts{Version: Version{8, 0, 36}, VersionText: "8.0.36", VersionComment: "MySQL Community"}, (*checker).checkVersions, LevelFail, "is not MariaDB"},
+		{"not MariaDB", Facts{Version: version.Parse("8.0.36"), VersionText: "8.0.36", VersionComment: "MySQL Community"}, (*checker).checkVersions, LevelFail, "is not MariaDB"},
 		{"no version", Facts{VersionText: "x"}, (*checker).checkVersions, LevelFail, "is not MariaDB"},
-		{"redo of old servers", Facts{Version: Version{10, 6, 1}, VersionText: "10.6.1-MariaDB"}, (*checker).checkVersions, LevelFail, "before MariaDB 10.8"},
-		{"many tablespaces", Facts{Tablespaces: mostFiles}, (*checker).checkOpenFiles, LevelFail, "tablespaces"},
+		{"redo of old servers", Facts{Version: version.Parse("10.6.1"), VersionText: "10.6.1-MariaDB"}, (*checker).checkVersions, LevelFail, "before MariaDB 10.8"},
+		{"many tablespaces", Facts{Tablespaces: process.MostFiles}, (*checker).checkOpenFiles, LevelFail, "tablespaces"},
 		{"small redo log", Facts{RedoSize: 96 << 20, Data: DataSize{Bytes: 100 << 30}}, (*checker).checkRedo, LevelWarn, "for 100 GiB of data"},
 		{"small redo log, little data", Facts{RedoSize: 96 << 20, Data: DataSize{Bytes: 1 << 30}}, (*checker).checkRedo, LevelOK, "96 MiB"},
 		{"no temporary directory", Facts{TmpDir: "\x00"}, (*checker).checkTmp, LevelWarn, "free space"},
@@ -104,7 +107,7 @@ func TestFindings(t *testing.T) {
 		{"data not measured", Facts{}, (*checker).dataSize, LevelWarn, "could not be measured"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := &checker{facts: tt.facts, tool: Version{10, 11, 19}}
+			c := &checker{facts: tt.facts, tool: version.Parse("10.11.19")}
 			tt.ask(c)
 			if len(c.findings) == 0 {
 				t.Fatal("got no finding")
@@ -135,56 +138,5 @@ func TestCheckpointLSN(t *testing.T) {
 	}
 	if _, err := checkpointLSN(bytes.NewReader(modern[:5000])); err == nil {
 		t.Error("short file: got no error")
-	}
-}
-
-func TestUseMemory(t *testing.T) {
-	dir := t.TempDir()
-	put := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	if got := memAvailable(put("meminfo", "MemTotal: 9 kB\nMemAvailable:    2048 kB\n")); got != 2<<20 {
-		t.Errorf("available: got %d, want %d", got, 2<<20)
-	}
-	for _, name := range []string{put("odd", "MemAvailable: x\n"), dir + "/none"} {
-		if got := memAvailable(name); got != 256<<20 {
-			t.Errorf("%s: got %d, want %d", name, got, 256<<20)
-		}
-	}
-	put("memory.max", "max\n")
-	put("a/memory.max", "1000\n")
-	put("a/memory.current", "600\n")
-	put("a/memory.stat", "anon 5\ninactive_file 100\n")
-	put("a/b/memory.max", "9000\n")
-	put("memory/c/memory.limit_in_bytes", "500\n")
-	put("memory/c/memory.usage_in_bytes", "800\n")
-	put("memory/c/memory.stat", "total_inactive_file 100\n")
-	for _, tt := range []struct{ name, text, want string }{
-		{"version 2", "0::/a/b\n", "[9000 500]"},
-		{"version 1", "7:cpu,memory:/c\n3:cpu:/c\nodd\n", "[0]"},
-		{"none", "0::/x\n", "[]"},
-	} {
-		if got := fmt.Sprint(cgroupRooms(put("cgroup", tt.text), dir)); got != tt.want {
-			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
-		}
-	}
-	if got := cgroupRooms(dir+"/none", dir); got != nil {
-		t.Errorf("no file: got %v, want none", got)
-	}
-	if got := UseMemory(1); got != leastMemory {
-		t.Errorf("limited: got %d, want %d", got, leastMemory)
-	}
-	if got := UseMemory(200<<20 + 5); got != 200<<20 && got < leastMemory {
-		t.Errorf("limited: got %d, want at most %d, in whole MiB", got, 200<<20)
-	}
-	if got := UseMemory(0); got < leastMemory || got%(1<<20) != 0 {
-		t.Errorf("got %d, want at least %d, in whole MiB", got, leastMemory)
 	}
 }
