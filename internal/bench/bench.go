@@ -51,6 +51,12 @@ func (b *bench) run(ctx context.Context) error {
 		if err := b.pack(ctx, s); err != nil {
 			return err
 		}
+		if err := b.cost(ctx, s); err != nil {
+			return err
+		}
+		if err := b.seal(ctx, s); err != nil {
+			return err
+		}
 		if err := b.restore(ctx, s); err != nil {
 			return err
 		}
@@ -108,6 +114,7 @@ func (b *bench) pack(ctx context.Context, s *stream) error {
 			"which took " + fmt.Sprintf("%.2f s and %.2f s of CPU.", s.plain.median().wall.Seconds(), s.plain.median().cpu.Seconds()),
 		raw: s.size, sized: true, rows: rows,
 	})
+	s.packed = find(rows, "mbwrap")
 	b.promisePack(s, rows)
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mbwrap/mbwrap/internal/gendata"
 )
 
 // fixed returns a contender whose runs take what samples say, one after the other.
@@ -114,5 +116,72 @@ Note.
 	}
 	if text := string(b.report(plainText{})); !strings.Contains(text, "  a | b ") {
 		t.Errorf("got %q, want the row in it", text)
+	}
+}
+
+func TestPromisesOfCost(t *testing.T) {
+	series := func(name string, seconds ...float64) *contender {
+		c := fixed(name)
+		for _, s := range seconds {
+			c.samples = append(c.samples, sample{cpu: time.Duration(s * float64(time.Second))})
+		}
+		return c
+	}
+	for _, c := range []struct {
+		name             string
+		kind             gendata.Kind
+		pages, encrypted float64 // CPU seconds beside 10
+		broken           int
+	}{
+		{"both kept", gendata.Sysbench, 10.2, 11.1, 0},
+		{"encryption costs too much", gendata.Sysbench, 10.2, 11.3, 1},
+		{"pages cost too much", gendata.Sysbench, 10.4, 11.1, 1},
+		{"encryption of what shrinks well is not promised", gendata.TPCC, 10.2, 11.3, 0},
+	} {
+		b := &bench{}
+		b.promiseCost(&stream{kind: c.kind}, []*contender{series("plain", 10), series("pages", c.pages), series("encrypted", c.encrypted)})
+		if got := b.broken(); got != c.broken {
+			t.Errorf("%s: got %d broken, want %d: %+v", c.name, got, c.broken, b.promises)
+		}
+	}
+	// A machine that is slow for a while slows both runs of a pair.
+	if got := growth(series("a", 10, 20, 10, 10, 30), series("b", 11, 22, 14, 11, 33)); got < 0.0999 || got > 0.1001 {
+		t.Errorf("got a growth of %v, want 0.1", got)
+	}
+	if got := growth(series("a", 10, 10), series("b", 11, 12)); got < 0.1499 || got > 0.1501 {
+		t.Errorf("of two pairs: got a growth of %v, want 0.15", got)
+	}
+}
+
+func TestOneAgeStream(t *testing.T) {
+	one := func(cpu time.Duration) *contender { return &contender{samples: []sample{{wall: cpu, cpu: cpu}}} }
+	s := &stream{kind: "sysbench", size: 1000e6, plain: one(2 * time.Second), packed: sample{size: 400e6, cpu: 4 * time.Second}}
+	e := &ceiling{s: s, none: one(time.Second), sealed: one(2 * time.Second), hash: one(time.Second)}
+	for _, c := range []struct {
+		name      string
+		got, want float64
+	}{
+		{"sealed", e.sealing() / 1e6, 1000}, {"hashed", e.hashed() / 1e6, 1000}, {"made by a core", e.produced() / 1e6, 100},
+		{"cores", e.cores(), 10}, {"delivered", e.source() / 1e6, 500}, {"busy", e.busy(), 0.2},
+	} {
+		if c.got < c.want*0.999 || c.got > c.want*1.001 {
+			t.Errorf("%s: got %v, want %v", c.name, c.got, c.want)
+		}
+	}
+	if note := e.note(); !strings.Contains(note, "10 cores must compress") || !strings.Contains(note, "come at 2500 MB/s") {
+		t.Errorf("got %q, want the numbers in it", note)
+	}
+	b := &bench{}
+	b.promiseSeal(e)
+	if b.broken() > 0 {
+		t.Errorf("got %+v, want both kept", b.promises)
+	}
+	s.packed.cpu /= 2
+	s.plain = one(300 * time.Millisecond)
+	if b.promiseSeal(e); b.broken() != 2 {
+		t.Errorf("got %+v, want two broken", b.promises)
+	}
+	if got := hashing(9 << 20); got.cpu <= 0 || got.wall != got.cpu {
+		t.Errorf("hashing took %+v", got)
 	}
 }

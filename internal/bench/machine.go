@@ -37,7 +37,7 @@ func field(path, name string) string {
 func (b *bench) versions() []string {
 	var all []string
 	for _, argv := range [][]string{
-		{b.options.mbwrap, "version"}, {b.tool, "--version"}, {"gzip", "--version"}, {"pigz", "--version"}, {"lz4", "--version"}, {"zstd", "--version"},
+		{b.options.mbwrap, "version"}, {b.tool, "--version"}, {"gzip", "--version"}, {"pigz", "--version"}, {"lz4", "--version"}, {"zstd", "--version"}, {"age", "--version"},
 	} {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		text, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()

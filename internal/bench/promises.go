@@ -82,4 +82,33 @@ func (b *bench) promiseMemory(rows []*contender) {
 	}
 }
 
+// Limits of what a part of a backup may add to its CPU.
+const (
+	mostEncryption = 0.12
+	mostPages      = 0.03
+)
+
+// promiseCost checks what encryption and the check of pages add. The first is promised for data that hardly shrinks, which
+// leaves most to encrypt.
+func (b *bench) promiseCost(s *stream, rows []*contender) {
+	plain, pages, encrypted := rows[0], rows[1], rows[2]
+	if s.kind == "sysbench" {
+		got := growth(plain, encrypted)
+		b.promise(got <= mostEncryption, "sysbench: encryption adds at most 12 % of CPU", percent(got))
+	}
+	got := growth(plain, pages)
+	b.promise(got < mostPages, fmt.Sprintf("%s: the check of pages adds less than 3 %% of CPU", s.kind), percent(got))
+}
+
+// leastCores is how many cores may compress before one age stream is what they wait for.
+const leastCores = 8
+
+// promiseSeal checks that one age stream is enough.
+func (b *bench) promiseSeal(e *ceiling) {
+	b.promise(e.cores() >= leastCores, fmt.Sprintf("%s: one age stream takes what %d cores compress", e.s.kind, leastCores),
+		fmt.Sprintf("%.0f cores", e.cores()))
+	b.promise(e.busy() < 1, fmt.Sprintf("%s: one age stream takes what mariadb-backup delivers at full speed", e.s.kind),
+		fmt.Sprintf("busy for %.0f %% of the time", 100*e.busy()))
+}
+
 func mkfifo(path string) error { return syscall.Mkfifo(path, 0o600) }
