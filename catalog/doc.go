@@ -4,6 +4,10 @@
 // A backup is a folder of objects, ROOT/SERVER/ID/…, whose manifest.json is written last: without a manifest there is no
 // backup. docs/FORMAT.md defines every object. The package reads and writes them through package sinks and judges
 // nothing about the database: whether a stream is complete is decided before Commit is called.
+//
+// An encrypted backup has an identity of its own, kept beside it in key.age, which Unlock opens. Volumes, index and log are
+// sealed to that identity, and the manifest carries a code that only its holder can make: what belongs together can't be
+// swapped, cut or mixed. Listing, and the digests of what is stored, need no key.
 package catalog
 
 import (
@@ -12,6 +16,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/mbwrap/mbwrap/pipeline"
 )
 
 // Format is the version of the repository, manifest and index formats that this package writes, and the highest one it
@@ -24,9 +30,12 @@ const (
 	ManifestObject   = "manifest.json"
 	SumsObject       = "SHA256SUMS"
 	VerifiedObject   = "verified.json"
+	KeyObject        = "key.age"  // the backup's own identity, sealed to the operators
+	RekeyObject      = "key.json" // what the last change of key.age left behind
 	indexObject      = "index.zst"
 	logObject        = "backup.log.zst"
 	lockObject       = "lock"
+	sealedSuffix     = ".age" // of volumes, index and log of an encrypted backup
 	volumePattern    = "data.%04d.xbs%s"
 	maxVolumes       = 9999 // beyond it "cat data.*" would not keep the order
 )
@@ -48,7 +57,22 @@ var (
 	ErrIndex         = errors.New("damaged index")
 	ErrMissing       = errors.New("an object of the backup is missing") // matches fs.ErrNotExist too
 	ErrServerName    = errors.New("not a name to file backups under")
+
+	// ErrAltered says that an encrypted backup is not as the holder of its key left it. It matches ErrManifest.
+	ErrAltered error = &kindError{"not as it was when it was sealed: altered or damaged", ErrManifest}
+	// ErrVolume says that a volume as a whole is not what it should be: its size, or the seal at its beginning or end.
+	// It matches pipeline.ErrBlock, since every block in it is in doubt.
+	ErrVolume error = &kindError{"damaged volume", pipeline.ErrBlock}
 )
+
+// kindError is a kind of error that is of a wider kind too.
+type kindError struct {
+	text  string
+	wider error
+}
+
+func (e *kindError) Error() string        { return e.text }
+func (e *kindError) Is(target error) bool { return target == e.wider }
 
 var serverName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
 

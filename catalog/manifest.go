@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Manifest is what manifest.json holds: everything that can be known about a backup without a key. It names no tables
@@ -32,7 +34,8 @@ type Manifest struct {
 	Level     string       `json:"level"` // as asked for: "auto" or a number
 	Levels    []LevelCount `json:"levels"`
 	Encrypted bool         `json:"encrypted"`
-	// Recipients are the public keys that key.age is encrypted to.
+	// Recipients are the public keys that key.age was encrypted to when the backup was made. Backup.Recipients knows
+	// the current ones.
 	Recipients []string `json:"recipients"`
 
 	RawBytes    int64 `json:"raw_bytes"`
@@ -51,6 +54,8 @@ type Manifest struct {
 	Volumes []Object `json:"volumes"` // in order
 	Index   Object   `json:"index"`
 	Log     Object   `json:"log"`
+	// Key is key.age as it was when the backup was made; nil unless it is encrypted. Backup.Keys knows the current one.
+	Key *Object `json:"key,omitempty"`
 
 	Timings  Timings  `json:"timings"`
 	Warnings []string `json:"warnings"`
@@ -88,22 +93,31 @@ type Timings struct {
 	Bottleneck string  `json:"bottleneck"` // "source", "cpu" or "sink"
 }
 
-// Objects returns all objects that the manifest vouches for, volumes first.
+// Objects returns all objects that the manifest vouches for as long as the backup lives, volumes first. key.age, which may
+// change, is not among them: Backup.Keys tells of it.
 func (m *Manifest) Objects() []Object {
 	return append(append([]Object{}, m.Volumes...), m.Index, m.Log)
 }
 
-// Sums returns the content of SHA256SUMS: one line an object, as sha256sum writes it.
-func (m *Manifest) Sums() []byte {
+// Sums returns the content of SHA256SUMS as it was when the backup was made: one line an object, as sha256sum writes it.
+// Backup.SumsFit knows of changed keys.
+func (m *Manifest) Sums() []byte { return m.sums(m.Key) }
+
+// sums returns the content of SHA256SUMS with the given key.age, or without one when it is nil.
+func (m *Manifest) sums(key *Object) []byte {
+	all := append([]Object{}, m.Volumes...)
+	if key != nil {
+		all = append(all, *key)
+	}
 	var b strings.Builder
-	for _, o := range m.Objects() {
+	for _, o := range append(all, m.Index, m.Log) {
 		fmt.Fprintf(&b, "%s  %s\n", o.SHA256, o.Name)
 	}
 	return []byte(b.String())
 }
 
-// encodeManifest returns the sealed document.
-func encodeManifest(m *Manifest) ([]byte, error) {
+// encodeManifest returns the sealed document. mac makes the code of an encrypted backup's; it is not called for others.
+func encodeManifest(m *Manifest, mac macFunc) ([]byte, error) {
 	m.Started, m.Finished = m.Started.UTC(), m.Finished.UTC()
 	for _, list := range []*[]string{&m.ToolOptions, &m.Recipients, &m.Warnings} {
 		if *list == nil {
@@ -113,14 +127,19 @@ func encodeManifest(m *Manifest) ([]byte, error) {
 	if m.Levels == nil {
 		m.Levels = []LevelCount{}
 	}
-	return seal(m)
+	if !m.Encrypted {
+		return seal(m)
+	}
+	return sealMAC(m, mac)
 }
 
-// decodeManifest verifies and decodes a manifest.json. The errors match ErrManifest or ErrFormat.
+// decodeManifest verifies the seal of a manifest.json and decodes it. Of an encrypted backup's code it checks the form
+// only: the code itself needs the key. The errors match ErrManifest or ErrFormat.
 func decodeManifest(data []byte) (*Manifest, error) {
 	// The format comes first: in another one the other members may have another form.
 	var head struct {
-		Format int `json:"format"`
+		Format int             `json:"format"`
+		MAC    json.RawMessage `json:"mac"`
 	}
 	if err := unseal(data, &head); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrManifest, err)
@@ -131,6 +150,9 @@ func decodeManifest(data []byte) (*Manifest, error) {
 	m := new(Manifest)
 	if err := json.Unmarshal(data, m); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrManifest, err)
+	}
+	if _, _, hasMAC := cutMAC(data); m.Encrypted && !hasMAC || !m.Encrypted && head.MAC != nil {
+		return nil, fmt.Errorf("%w: encrypted is %v, and the code that goes with it is not", ErrManifest, m.Encrypted)
 	}
 	if err := m.check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrManifest, err)
@@ -143,8 +165,8 @@ var (
 	objectName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 )
 
-// unlisted are the objects of a backup that no manifest vouches for.
-var unlisted = []string{ManifestObject, SumsObject, VerifiedObject}
+// unlisted are names that no volume, index or log can have.
+var unlisted = []string{ManifestObject, SumsObject, VerifiedObject, KeyObject, RekeyObject}
 
 // maxObject bounds sizes and counts from a manifest.
 const maxObject = 1 << 56
@@ -163,8 +185,64 @@ func (m *Manifest) check() error {
 			return fmt.Errorf("size or count %d", n)
 		}
 	}
+	if err := m.checkSealing(); err != nil {
+		return err
+	}
 	return m.checkObjects()
 }
+
+// checkSealing refuses a manifest that is half encrypted: what names of objects, recipients and key say must agree.
+func (m *Manifest) checkSealing() error {
+	for _, o := range m.Objects() {
+		if strings.HasSuffix(o.Name, sealedSuffix) != m.Encrypted {
+			return fmt.Errorf("object name %q, and encrypted is %v", o.Name, m.Encrypted)
+		}
+	}
+	if !m.Encrypted {
+		if m.Key != nil || len(m.Recipients) > 0 {
+			return errors.New("it has a key or recipients and is not encrypted")
+		}
+		return nil
+	}
+	if m.Key == nil {
+		return errors.New("it is encrypted and has no key")
+	}
+	if err := checkKey(*m.Key); err != nil {
+		return err
+	}
+	return checkRecipients(m.Recipients)
+}
+
+// Limits of what is said about keys. maxKey is the size of key.age in bytes: some hundred recipients of the largest kind
+// fit in.
+const (
+	maxKey        = 1 << 20
+	maxRecipients = 1 << 12
+	maxRecipient  = 1 << 14 // bytes of one
+)
+
+// checkKey refuses what no key.age can be.
+func checkKey(o Object) error {
+	if o.Name != KeyObject || o.Size < 1 || o.Size > maxKey || !sha256Hex.MatchString(o.SHA256) {
+		return fmt.Errorf("key %q: size %d, sha256 %q", o.Name, o.Size, o.SHA256)
+	}
+	return nil
+}
+
+// checkRecipients refuses lists that are empty or too long, and texts that could do things to a terminal.
+func checkRecipients(list []string) error {
+	if len(list) == 0 || len(list) > maxRecipients {
+		return fmt.Errorf("%d recipients", len(list))
+	}
+	for _, r := range list {
+		if r == "" || len(r) > maxRecipient || !utf8.ValidString(r) || strings.ContainsFunc(r, unprintable) {
+			return fmt.Errorf("recipient %.80q", r)
+		}
+	}
+	return nil
+}
+
+func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
 // checkObjects refuses names that could lead elsewhere, and sizes that can't be.
 func (m *Manifest) checkObjects() error {

@@ -39,7 +39,7 @@ func example() *Manifest {
 
 func TestManifestRoundTrip(t *testing.T) {
 	want := example()
-	data, err := encodeManifest(want)
+	data, err := encodeManifest(want, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestManifestRoundTrip(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("got %+v (%v), want %+v", got, err, want)
 	}
-	if again, err := encodeManifest(got); err != nil || !bytes.Equal(again, data) {
+	if again, err := encodeManifest(got, nil); err != nil || !bytes.Equal(again, data) {
 		t.Errorf("the second encoding differs from the first (%v)", err)
 	}
 	// Lists are there even when they are empty, for readers in other languages.
@@ -66,7 +66,7 @@ func TestManifestTimesAreUTC(t *testing.T) {
 	m := example()
 	zone := time.FixedZone("somewhere", 5*3600)
 	m.Started, m.Finished = m.Started.In(zone), m.Finished.In(zone)
-	data, err := encodeManifest(m)
+	data, err := encodeManifest(m, nil)
 	if err != nil || !bytes.Contains(data, []byte(`"started": "2026-11-30T18:01:02Z"`)) {
 		t.Errorf("got %s (%v), want times in UTC", data, err)
 	}
@@ -89,7 +89,7 @@ type sealed struct {
 
 func sealedDocuments(t *testing.T) []sealed {
 	t.Helper()
-	manifest, err := encodeManifest(example())
+	manifest, err := encodeManifest(example(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func TestHostileManifests(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			m := example()
 			test.edit(m)
-			data, err := encodeManifest(m)
+			data, err := encodeManifest(m, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -328,7 +328,7 @@ func TestNames(t *testing.T) {
 // FuzzManifest seals what the fuzzer makes, so that it gets behind the seal. What is accepted must encode and decode to
 // itself, and name only objects inside its folder.
 func FuzzManifest(f *testing.F) {
-	data, err := encodeManifest(example())
+	data, err := encodeManifest(example(), nil)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -350,7 +350,7 @@ func FuzzManifest(f *testing.F) {
 				t.Fatalf("accepted object %+v", o)
 			}
 		}
-		data, err := encodeManifest(m)
+		data, err := encodeManifest(m, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,9 +28,11 @@ func (v *Volumes) Open(n int) (pipeline.Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	return v.pending.create(v.ctx, name, func(o Object) {
-		v.pending.volumes = append(v.pending.volumes, o)
-	})
+	done := func(o Object) { v.pending.volumes = append(v.pending.volumes, o) }
+	if v.pending.key != nil {
+		return v.pending.createSealed(v.ctx, name, done)
+	}
+	return v.pending.create(v.ctx, name, done)
 }
 
 // objectWriter writes an object to every living member, and hashes it on the way.
@@ -60,6 +62,9 @@ func (p *Pending) create(ctx context.Context, name string, done func(Object)) (*
 
 // Write writes data to every living member while it is hashed on another core.
 func (w *objectWriter) Write(data []byte) (int, error) {
+	if err := w.pending.lost(); err != nil {
+		return 0, err
+	}
 	hashed := make(chan struct{})
 	go func() {
 		defer close(hashed)
@@ -92,6 +97,9 @@ func (w *objectWriter) Close() error {
 		return nil
 	}
 	w.closed = true
+	if err := w.pending.lost(); err != nil {
+		return err
+	}
 	for _, m := range w.pending.living() {
 		err := w.writers[m].Commit()
 		if !errors.Is(err, fs.ErrExist) {
@@ -125,8 +133,27 @@ func (p *Pending) put(ctx context.Context, name string, data []byte) (object Obj
 	if err != nil {
 		return object, err
 	}
-	if _, err := w.Write(data); err != nil {
-		return object, errors.Join(err, w.Abort())
+	err = fill(w, data)
+	return object, err
+}
+
+// putSealed is put for an object that is sealed when the backup is encrypted.
+func (p *Pending) putSealed(ctx context.Context, name string, data []byte) (object Object, err error) {
+	if p.key == nil {
+		return p.put(ctx, name, data)
 	}
-	return object, w.Close()
+	w, err := p.createSealed(ctx, name+sealedSuffix, func(o Object) { object = o })
+	if err != nil {
+		return object, err
+	}
+	err = fill(w, data)
+	return object, err
+}
+
+// fill writes all of an object and ends it.
+func fill(w pipeline.Volume, data []byte) error {
+	if _, err := w.Write(data); err != nil {
+		return errors.Join(err, w.Abort())
+	}
+	return w.Close()
 }

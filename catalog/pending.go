@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mbwrap/mbwrap/codec"
+	"github.com/mbwrap/mbwrap/encrypt"
 	"github.com/mbwrap/mbwrap/sinks"
 )
 
@@ -20,9 +21,13 @@ import (
 type Pending struct {
 	ID      string
 	Server  string
-	suffix  string // of volumes: the codec's
+	suffix  string // of volumes: the codec's, and that of age
 	members []*member
 	volumes []Object
+
+	key        *encrypt.Key // nil if it is not encrypted
+	sealedKey  []byte       // key.age
+	recipients []string
 }
 
 // member is one repository's part of a pending backup.
@@ -56,6 +61,9 @@ func Begin(ctx context.Context, repositories []*Repository, server string, o Beg
 		return nil, errNoRepository
 	}
 	p := &Pending{Server: server, suffix: o.Codec.Suffix()}
+	if err := p.seal(o); err != nil {
+		return nil, err
+	}
 	for _, r := range repositories {
 		m := &member{repository: r}
 		p.members = append(p.members, m)
@@ -86,6 +94,28 @@ type BeginOptions struct {
 	Started time.Time
 	Codec   *codec.Codec
 	Owner   []byte // who holds the lock, for the message that another run gets
+
+	// Key is the identity that is made for this backup, and Recipients are those who can open it. Both are nil for a
+	// backup that is not encrypted.
+	Key        *encrypt.Key
+	Recipients *encrypt.Recipients
+}
+
+var errHalfEncrypted = errors.New("a key without recipients, or recipients without a key")
+
+// seal makes key.age at once: recipients that can't be used are known before there is data.
+func (p *Pending) seal(o BeginOptions) (err error) {
+	if o.Key == nil && o.Recipients == nil {
+		return nil
+	}
+	if o.Key == nil || o.Recipients == nil {
+		return errHalfEncrypted
+	}
+	if p.sealedKey, err = o.Key.SealTo(o.Recipients); err != nil {
+		return err
+	}
+	p.key, p.recipients, p.suffix = o.Key, o.Recipients.Strings(), p.suffix+sealedSuffix
+	return errors.Join(checkKey(keyOf(p.sealedKey)), checkRecipients(p.recipients))
 }
 
 // chooseID finds the first free ID at or after the start time.
@@ -122,6 +152,11 @@ func (p *Pending) living() []*member {
 // drop takes m out of the run for err. It returns the error of all members when m was the last.
 func (p *Pending) drop(m *member, err error) error {
 	m.err = &RepositoryError{m.repository.location, err}
+	return p.lost()
+}
+
+// lost returns the errors of all members when none is left.
+func (p *Pending) lost() error {
 	if len(p.living()) > 0 {
 		return nil
 	}
@@ -140,8 +175,8 @@ func (p *Pending) Failed() []error {
 	return all
 }
 
-// Commit writes the index, the log (zstd frames), SHA256SUMS and, last, the manifest, whose objects it fills in. With
-// it the backup is complete. m must say everything else. Repositories that fail now drop out; the error is nil if at
+// Commit writes key.age of an encrypted backup, the index, the log (zstd frames), SHA256SUMS and, last, the manifest, in
+// which it fills in the objects and what is known of the encryption. With it the backup is complete. m must say everything else. Repositories that fail now drop out; the error is nil if at
 // least one holds the backup, and Failed tells the others. The locks are freed.
 func (p *Pending) Commit(ctx context.Context, m *Manifest, index, log []byte) error {
 	if err := p.commit(ctx, m, index, log); err != nil {
@@ -161,20 +196,23 @@ func (p *Pending) commit(ctx context.Context, m *Manifest, index, log []byte) (e
 	for _, v := range p.volumes {
 		m.StoredBytes += v.Size
 	}
+	if err := p.commitKey(ctx, m); err != nil {
+		return err
+	}
 	packed, err := compressIndex(index)
 	if err != nil {
 		return err
 	}
-	if m.Index, err = p.put(ctx, indexObject, packed); err != nil {
+	if m.Index, err = p.putSealed(ctx, indexObject, packed); err != nil {
 		return err
 	}
-	if m.Log, err = p.put(ctx, logObject, log); err != nil {
+	if m.Log, err = p.putSealed(ctx, logObject, log); err != nil {
 		return err
 	}
 	if _, err = p.put(ctx, SumsObject, m.Sums()); err != nil {
 		return err
 	}
-	data, err := encodeManifest(m)
+	data, err := encodeManifest(m, func(data []byte) []byte { return p.key.MAC(manifestPurpose, data) })
 	if err != nil {
 		return err
 	}
@@ -188,6 +226,17 @@ func (p *Pending) commit(ctx context.Context, m *Manifest, index, log []byte) (e
 		m.committed = true
 	}
 	return nil
+}
+
+// commitKey writes key.age.
+func (p *Pending) commitKey(ctx context.Context, m *Manifest) error {
+	m.Encrypted, m.Recipients, m.Key = p.key != nil, p.recipients, nil
+	if p.key == nil {
+		return nil
+	}
+	key, err := p.put(ctx, KeyObject, p.sealedKey)
+	m.Key = &key
+	return err
 }
 
 // indexLevel is zstd's level for the index: it is small, and written once.

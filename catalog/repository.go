@@ -89,31 +89,6 @@ func (r *Repository) Location() string { return r.location }
 // Sink returns the sink below the repository.
 func (r *Repository) Sink() sinks.Sink { return r.sink }
 
-// State tells how far a backup can be trusted.
-type State string
-
-// States of backups.
-const (
-	Complete   State = "complete"
-	Warning    State = "warning"    // complete, but something about it should be read
-	Bad        State = "bad"        // a verification failed, or its manifest is damaged
-	Incomplete State = "incomplete" // no manifest: the run is still going on or died
-)
-
-// Backup is an entry of a repository.
-type Backup struct {
-	Repository *Repository
-	Server     string
-	ID         string
-	State      State
-	Manifest   *Manifest // nil when the state is Incomplete, or Bad for want of a readable manifest
-	Verified   *Verification
-	Err        error // why there is no manifest, or no verification, to show
-}
-
-// Usable tells whether the backup can be restored as far as is known.
-func (b *Backup) Usable() bool { return b.State == Complete || b.State == Warning }
-
 // Servers returns the names under which backups are filed, sorted.
 func (r *Repository) Servers(ctx context.Context) ([]string, error) {
 	entries, err := r.entries(ctx, "")
@@ -132,8 +107,8 @@ func (r *Repository) Servers(ctx context.Context) ([]string, error) {
 
 // entry is a backup's folder as the listing shows it.
 type entry struct {
-	server, id         string
-	manifest, verified bool
+	server, id                  string
+	manifest, verified, rekeyed bool
 }
 
 // entries lists the backups of server, or of all servers when it is "", in the order of their IDs.
@@ -165,6 +140,7 @@ func (r *Repository) entries(ctx context.Context, server string) ([]entry, error
 		}
 		e.manifest = e.manifest || parts[2] == ManifestObject
 		e.verified = e.verified || parts[2] == VerifiedObject
+		e.rekeyed = e.rekeyed || parts[2] == RekeyObject
 	}
 	slices.SortStableFunc(list, func(a, b *entry) int {
 		if c := strings.Compare(a.id, b.id); c != 0 {
@@ -195,95 +171,6 @@ func (r *Repository) List(ctx context.Context, server string) ([]*Backup, error)
 		list = append(list, b)
 	}
 	return list, nil
-}
-
-// load reads a backup's manifest and last verification.
-func (r *Repository) load(ctx context.Context, e entry) (*Backup, error) {
-	b := &Backup{Repository: r, Server: e.server, ID: e.id, State: Incomplete}
-	if !e.manifest {
-		return b, nil
-	}
-	data, err := readObject(ctx, r.sink, join(e.server, e.id, ManifestObject), maxManifest)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return b, nil // removed since it was listed
-	case errors.Is(err, errTooLarge):
-		b.Err = fmt.Errorf("%w: %w", ErrManifest, err)
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", r.location, err)
-	default:
-		b.Manifest, b.Err = decodeManifest(data)
-	}
-	if b.Err == nil && (b.Manifest.ID != e.id || b.Manifest.Server != e.server) {
-		b.Err = fmt.Errorf("%w: it is that of %s/%s", ErrManifest, b.Manifest.Server, b.Manifest.ID)
-		b.Manifest = nil
-	}
-	if b.Err != nil {
-		b.State = Bad
-		return b, nil
-	}
-	b.State = Complete
-	if len(b.Manifest.Warnings) > 0 {
-		b.State = Warning
-	}
-	if e.verified {
-		b.Verified, b.Err = r.verification(ctx, e, data)
-		if b.Verified != nil && !b.Verified.OK {
-			b.State = Bad
-		}
-	}
-	return b, nil
-}
-
-// Open opens one of the backup's objects by its name in the manifest. The error matches ErrMissing when it is not there.
-func (b *Backup) Open(ctx context.Context, name string) (sinks.Object, error) {
-	object, err := b.Repository.sink.Open(ctx, join(b.Server, b.ID, name))
-	return object, missing(err)
-}
-
-// missing marks the error of an object that the manifest names.
-func missing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %w", ErrMissing, err)
-	}
-	return err
-}
-
-// ReadManifest returns the stored bytes of manifest.json.
-func (b *Backup) ReadManifest(ctx context.Context) ([]byte, error) {
-	return readObject(ctx, b.Repository.sink, join(b.Server, b.ID, ManifestObject), maxManifest)
-}
-
-// ReadSums returns the stored bytes of SHA256SUMS.
-func (b *Backup) ReadSums(ctx context.Context) ([]byte, error) {
-	return readObject(ctx, b.Repository.sink, join(b.Server, b.ID, SumsObject), maxManifest)
-}
-
-// Index reads and decodes the backup's index. The errors match ErrIndex when it is there but not what the manifest says,
-// and ErrFormat when it can't be read by this version.
-func (b *Backup) Index(ctx context.Context) (*Index, error) {
-	m := b.Manifest
-	if m.Encrypted {
-		return nil, fmt.Errorf("%s is encrypted: %w", b.ID, ErrFormat)
-	}
-	data, err := readObject(ctx, b.Repository.sink, join(b.Server, b.ID, m.Index.Name), MaxIndex)
-	if errors.Is(err, errTooLarge) {
-		err = fmt.Errorf("%w: %w", ErrIndex, err)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", b.Repository.location, missing(err))
-	}
-	var ix *Index
-	if int64(len(data)) != m.Index.Size || sumOf(data) != m.Index.SHA256 {
-		err = fmt.Errorf("%w: its bytes are not those that the manifest vouches for", ErrIndex)
-	} else if ix, err = readIndex(bytes.NewReader(data)); err == nil && (ix.raw != m.RawBytes || ix.volumes != len(m.Volumes)) {
-		err = fmt.Errorf("%w: it describes %d bytes in %d volumes, the manifest %d in %d",
-			ErrIndex, ix.raw, ix.volumes, m.RawBytes, len(m.Volumes))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s of %s: %w", m.Index.Name, b.ID, err)
-	}
-	return ix, nil
 }
 
 var errTooLarge = errors.New("larger than any of its kind")

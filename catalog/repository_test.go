@@ -436,8 +436,9 @@ func TestDamagedIndexObject(t *testing.T) {
 	check("of fewer volumes", packed)
 
 	b.Manifest.Encrypted = true
-	if _, err := b.Index(t.Context()); !errors.Is(err, ErrFormat) {
-		t.Errorf("an encrypted backup: got error %v, want %v", err, ErrFormat)
+	var locked *KeyError
+	if _, err := b.Index(t.Context()); !errors.As(err, &locked) {
+		t.Errorf("an encrypted backup: got error %v, want a %T", err, locked)
 	}
 	b.Manifest.Encrypted = false
 
