@@ -17,7 +17,7 @@ import (
 
 // judge says what is wrong with a sink after a run that ended with err: a backup that was reported must be whole, and of
 // one that was not, nothing may be there.
-func judge(sink *memory, err error, stream []byte) error {
+func judge(sink *memory, err error, j job) error {
 	r, oerr := Open(context.Background(), sink, "after")
 	if oerr != nil {
 		return oerr
@@ -31,7 +31,7 @@ func judge(sink *memory, err error, stream []byte) error {
 		if ferr != nil {
 			return ferr
 		}
-		if perr := prove(b, stream); perr != nil {
+		if perr := j.prove(b); perr != nil {
 			return perr
 		}
 	}
@@ -73,7 +73,10 @@ func describe(f faulty.Fault) string {
 
 // TestEveryStepFails lets each operation of a run fail. An unlock that fails after the commit does not undo the backup.
 func TestEveryStepFails(t *testing.T) {
-	j := job{stream: longStream(t), volumes: 4096}
+	job{stream: longStream(t), volumes: 4096}.plainAndSealed(t, everyStepFails)
+}
+
+func everyStepFails(t *testing.T, j job) {
 	for _, fault := range steps(t, j) {
 		sink, faults := newMemory(), faulty.New(fault)
 		r := repositories(t, sink)[0]
@@ -91,7 +94,7 @@ func TestEveryStepFails(t *testing.T) {
 		if !wantErr && len(p.Failed()) != 1 {
 			t.Errorf("%s: Failed says %v", describe(fault), p.Failed())
 		}
-		if err := judge(sink, err, j.stream); err != nil {
+		if err := judge(sink, err, j); err != nil {
 			t.Errorf("%s: %v", describe(fault), err)
 		}
 	}
@@ -100,7 +103,10 @@ func TestEveryStepFails(t *testing.T) {
 // TestOneOfTwoFails lets each operation fail in one of two repositories, and lets that one be lost for good from then on.
 // The other gets its backup.
 func TestOneOfTwoFails(t *testing.T) {
-	j := job{stream: longStream(t), volumes: 4096}
+	job{stream: longStream(t), volumes: 4096}.plainAndSealed(t, oneOfTwoFails)
+}
+
+func oneOfTwoFails(t *testing.T, j job) {
 	for _, fault := range steps(t, j) {
 		for _, lost := range []bool{false, true} {
 			for _, which := range []int{0, 1} {
@@ -122,7 +128,7 @@ func TestOneOfTwoFails(t *testing.T) {
 				if failed := p.Failed(); len(failed) != 1 || !errors.As(failed[0], &at) || at.Location != all[which].location {
 					t.Errorf("%s: Failed says %v", name, failed)
 				}
-				if err := judge(sinks[1-which], nil, j.stream); err != nil {
+				if err := judge(sinks[1-which], nil, j); err != nil {
 					t.Errorf("%s: the good one: %v", name, err)
 				}
 				if !lost {
@@ -130,7 +136,7 @@ func TestOneOfTwoFails(t *testing.T) {
 					if fault.Op == faulty.Unlock { // after the commit
 						bad = nil
 					}
-					if err := judge(sinks[which], bad, j.stream); err != nil {
+					if err := judge(sinks[which], bad, j); err != nil {
 						t.Errorf("%s: the bad one: %v", name, err)
 					}
 				}
@@ -146,7 +152,10 @@ func TestOneOfTwoFails(t *testing.T) {
 
 // TestBothFail at different steps: the run fails and says both.
 func TestBothFail(t *testing.T) {
-	j := job{stream: longStream(t), volumes: 4096}
+	job{stream: longStream(t), volumes: 4096}.plainAndSealed(t, bothFail)
+}
+
+func bothFail(t *testing.T, j job) {
 	other := errors.New("other")
 	a, b := newMemory(), newMemory()
 	all := repositories(t, a, b)
@@ -157,7 +166,7 @@ func TestBothFail(t *testing.T) {
 		t.Errorf("got error %v, want both causes", err)
 	}
 	for i, sink := range []*memory{a, b} {
-		if err := judge(sink, err, j.stream); err != nil {
+		if err := judge(sink, err, j); err != nil {
 			t.Errorf("repository %d: %v", i, err)
 		}
 	}
@@ -167,7 +176,10 @@ func TestBothFail(t *testing.T) {
 func TestDiskFullAtEveryByte(t *testing.T) {
 	m := newMaker(t)
 	m.file("xtrabackup_info", 20)
-	j := job{stream: m.data.Bytes()}
+	job{stream: m.data.Bytes()}.plainAndSealed(t, diskFullAtEveryByte)
+}
+
+func diskFullAtEveryByte(t *testing.T, j job) {
 	sink := newMemory()
 	j.mustRun(t, "db1", repositories(t, sink)...)
 	total := int64(0)
@@ -186,7 +198,7 @@ func TestDiskFullAtEveryByte(t *testing.T) {
 		if !errors.Is(err, syscall.ENOSPC) {
 			t.Fatalf("full at %d of %d: got error %v, want %v", n, total, err, syscall.ENOSPC)
 		}
-		if err := judge(sink, err, j.stream); err != nil {
+		if err := judge(sink, err, j); err != nil {
 			t.Fatalf("full at %d of %d: %v", n, total, err)
 		}
 	}
@@ -306,7 +318,10 @@ func (l mortalLock) Unlock() error { return l.sink.step(l.Lock.Unlock) }
 
 // TestDeathAtEveryStep: whatever a dead run leaves behind, it is either a whole backup or none, and the next run works.
 func TestDeathAtEveryStep(t *testing.T) {
-	j := job{stream: longStream(t), volumes: 4096}
+	job{stream: longStream(t), volumes: 4096}.plainAndSealed(t, deathAtEveryStep)
+}
+
+func deathAtEveryStep(t *testing.T, j job) {
 	for k := 0; ; k++ {
 		died := false
 		for _, after := range []bool{false, true} {
@@ -324,7 +339,7 @@ func TestDeathAtEveryStep(t *testing.T) {
 			case manifest && ferr != nil:
 				t.Errorf("died at step %d: %v", k, ferr)
 			case manifest:
-				if err := prove(b, j.stream); err != nil {
+				if err := j.prove(b); err != nil {
 					t.Errorf("died at step %d: what is listed is not whole: %v", k, err)
 				}
 			case err == nil:
@@ -334,7 +349,7 @@ func TestDeathAtEveryStep(t *testing.T) {
 			if err != nil {
 				t.Fatalf("died at step %d: the next run: %v", k, err)
 			}
-			if b, err := r.Find(t.Context(), "db1", next.ID); err != nil || prove(b, j.stream) != nil {
+			if b, err := r.Find(t.Context(), "db1", next.ID); err != nil || j.prove(b) != nil {
 				t.Errorf("died at step %d: the next run's backup: %v", k, err)
 			}
 		}

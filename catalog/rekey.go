@@ -191,7 +191,11 @@ func (r *rekeying) before(ctx context.Context) (used []Object, recipients []stri
 	if change != nil {
 		recipients = change.Recipients
 	}
-	for _, o := range b.keys(change) {
+	vouched := b.keys(change)
+	if !slices.Contains(vouched, b.opened) {
+		vouched = append(slices.Clip(vouched), b.opened) // it holds the key that the manifest is proven with
+	}
+	for _, o := range vouched {
 		if o == keyOf(key) || string(sums) == string(b.Manifest.sums(&o)) {
 			used = append(used, o)
 		}

@@ -8,12 +8,14 @@ import (
 	"hash/crc32"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/mbwrap/mbwrap/codec"
+	"github.com/mbwrap/mbwrap/encrypt"
 	"github.com/mbwrap/mbwrap/pipeline"
 	"github.com/mbwrap/mbwrap/sinks"
 	"github.com/mbwrap/mbwrap/xbstream"
@@ -250,6 +252,9 @@ type job struct {
 	volumes int64 // stored bytes of a volume
 	started time.Time
 	typ     string
+	key     *encrypt.Key // of an encrypted backup: see sealed
+	to      *encrypt.Recipients
+	ids     *encrypt.Identities
 	// between is called after the volumes were written, before the commit.
 	between func(*Pending)
 	edit    func(*Manifest) // changes the manifest before the commit
@@ -287,7 +292,8 @@ func (j job) run(ctx context.Context, server string, to ...*Repository) (p *Pend
 	if err != nil {
 		return nil, err
 	}
-	p, err = Begin(ctx, to, server, BeginOptions{Type: j.typ, Started: j.started, Codec: c, Owner: []byte("pid 42")})
+	p, err = Begin(ctx, to, server, BeginOptions{Type: j.typ, Started: j.started, Codec: c, Owner: []byte("pid 42"),
+		Key: j.key, Recipients: j.to})
 	if err != nil {
 		return nil, err
 	}
@@ -332,7 +338,50 @@ func (j job) fill(ctx context.Context, p *Pending, c *codec.Codec) error {
 	return p.Commit(ctx, m, index.Encode(), log)
 }
 
-// mustRun takes the backup and returns it as the first repository lists it.
+// person makes an identity, and who it is to others.
+func person(t testing.TB, postQuantum bool) (*encrypt.Identities, *encrypt.Recipients) {
+	t.Helper()
+	secret, public, err := encrypt.Generate(postQuantum)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, err := encrypt.ReadIdentities(strings.NewReader(secret), encrypt.IdentityOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := encrypt.ParseRecipients(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ids, to
+}
+
+// sealed returns the same job, encrypted to somebody new.
+func (j job) sealed(t testing.TB) job {
+	t.Helper()
+	var err error
+	j.ids, j.to = person(t, false)
+	if j.key, err = encrypt.NewKey(false); err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// plainAndSealed calls test with the job as it is and encrypted.
+func (j job) plainAndSealed(t *testing.T, test func(t *testing.T, j job)) {
+	t.Run("plain", func(t *testing.T) { test(t, j) })
+	t.Run("encrypted", func(t *testing.T) { test(t, j.sealed(t)) })
+}
+
+// prove reads the whole backup with the job's identity.
+func (j job) prove(b *Backup) error {
+	if err := b.Unlock(context.Background(), j.ids); err != nil {
+		return err
+	}
+	return prove(b, j.stream)
+}
+
+// mustRun takes the backup and returns it, unlocked, as the first repository lists it.
 func (j job) mustRun(t testing.TB, server string, to ...*Repository) *Backup {
 	t.Helper()
 	p, err := j.run(t.Context(), server, to...)
@@ -341,6 +390,9 @@ func (j job) mustRun(t testing.TB, server string, to ...*Repository) *Backup {
 	}
 	b, err := to[0].Find(t.Context(), server, p.ID)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Unlock(t.Context(), j.ids); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -353,8 +405,13 @@ func prove(b *Backup, stream []byte) error {
 		return fmt.Errorf("it is %s (%v)", b.State, b.Err)
 	}
 	sums, err := b.ReadSums(ctx)
-	if err != nil || !bytes.Equal(sums, b.Manifest.Sums()) {
+	if err != nil || !b.SumsFit(sums) {
 		return fmt.Errorf("sums %q (%v), want %q", sums, err, b.Manifest.Sums())
+	}
+	if b.Manifest.Encrypted {
+		if _, err := b.ReadKey(ctx); err != nil {
+			return err
+		}
 	}
 	for _, o := range b.Manifest.Objects() {
 		data, err := readObject(ctx, b.Repository.sink, join(b.Server, b.ID, o.Name), MaxIndex)

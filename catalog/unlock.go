@@ -156,6 +156,11 @@ func (b *Backup) Unlock(ctx context.Context, ids *encrypt.Identities) error {
 	case ids.Empty():
 		return &KeyError{b.ID, b.Recipients(), errNoIdentity}
 	}
+	if b.changeErr != nil { // it may have been mended, or been out of reach
+		if b.change, b.changeErr = b.readChange(ctx); b.changeErr != nil && !errors.Is(b.changeErr, ErrAltered) {
+			return b.changeErr
+		}
+	}
 	data, change, doubt := b.readKey(ctx)
 	if doubt != nil && (data == nil || !errors.Is(doubt, ErrAltered)) {
 		return doubt
@@ -164,7 +169,7 @@ func (b *Backup) Unlock(ctx context.Context, ids *encrypt.Identities) error {
 	if err != nil {
 		return b.unopened(err, doubt)
 	}
-	b.key, b.change = key, change
+	b.key, b.change, b.opened = key, change, keyOf(data)
 	b.altered = b.prove(doubt)
 	return b.altered
 }
