@@ -30,12 +30,30 @@ type Server struct {
 	// SkipGrants starts without privilege tables: anyone who can reach the socket may do anything. For restored data
 	// whose passwords are unknown.
 	SkipGrants bool
+	// Restored says that the data are another server's, such as a restored backup: nothing in them may act, and nothing
+	// outside Dir may be touched. See the package comment for what that means. It implies SkipGrants.
+	Restored   bool
+	BufferPool int64         // bytes for InnoDB's buffer pool; 0 is 32 MiB
 	Timeout    time.Duration // how long the server may take until it answers; 0 is one minute
 
 	private string // socket, log, temporary files
 	server  *process.Child
 	db      *sql.DB
 }
+
+var (
+	// ErrNoServer is wrapped by errors that say that mariadbd is not installed.
+	ErrNoServer = errors.New("mariadbd is not installed")
+	// ErrEnded is wrapped by the error of Start when the server ended by itself: it can't live on these data, or not with
+	// these options.
+	ErrEnded = errors.New("the server ended")
+	// ErrSilent is wrapped by the error of Start when the server did not answer in time.
+	ErrSilent = errors.New("the server does not answer")
+	// ErrOutside is wrapped by the error of Start when restored data hold links to something outside the directory.
+	ErrOutside = errors.New("the data directory leads outside")
+
+	errNotRunning = errors.New("scratch server does not run")
+)
 
 // noSync spares the disk: what a throwaway server holds need not survive a power cut.
 const noSync = "--loose-innodb-flush-method=nosync"
