@@ -18,18 +18,16 @@ func (p *Plain) span(n int) *[]byte {
 	return span
 }
 
-// openChunk decrypts the n-th chunk and copies to b what it holds from offset off of the plaintext on.
+// openChunk decrypts the n-th chunk and copies to b what it holds from offset off of the plaintext on: at least a byte,
+// or there is an error. stored may be overwritten.
 func (p *Plain) openChunk(b []byte, off, n int64, stored []byte) (int, error) {
 	skip := int(off - n*chunkSize)
 	size := len(stored) - chacha20poly1305.Overhead
-	if size < 0 {
+	if skip >= size {
 		return 0, p.damage(n, io.ErrUnexpectedEOF)
 	}
 	if skip == 0 && size <= len(b) { // all of it: no copy
 		return size, p.decrypt(b[:0:size], n, stored)
-	}
-	if skip >= size {
-		return 0, p.damage(n, nil)
 	}
 	data := make([]byte, size)
 	if err := p.decrypt(data[:0], n, stored); err != nil {
@@ -65,6 +63,14 @@ func (p *Plain) decrypt(dst []byte, n int64, stored []byte) error {
 func (p *Plain) damage(n int64, cause error) error {
 	return damaged(cause, "the chunk at stored offset %d, bytes %d to %d of the plaintext", p.payload+n*storedSize,
 		n*chunkSize, min((n+1)*chunkSize, p.size))
+}
+
+// missing says why the n-th chunk could not be read: err is that of the source.
+func (p *Plain) missing(n int64, err error) error {
+	if _, failed := errors.AsType[*sourceError](err); failed {
+		return explain(err, "")
+	}
+	return p.damage(n, io.ErrUnexpectedEOF)
 }
 
 // readFullAt fills b from at. That the source ends before is io.ErrUnexpectedEOF.

@@ -7,12 +7,16 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 
 	"filippo.io/age"
 	"filippo.io/age/agessh"
 	"golang.org/x/crypto/ssh"
 )
+
+// maxSSHKey bounds an SSH private key, in bytes; one for RSA with 16,384 bits has about 13,000.
+const maxSSHKey = 16 << 10
 
 var errNobodyToAsk = errors.New("it needs a passphrase, and there is nobody to ask")
 
@@ -72,10 +76,11 @@ func (o IdentityOptions) ask() (string, error) {
 func lockedFile(data []byte, o IdentityOptions) (*Identities, error) {
 	asked := &probe{}
 	if _, err := age.Decrypt(binary(data), asked); !asked.seen {
-		return nil, fmt.Errorf("encrypted identity file: %w", explain(err, "its header does not parse"))
+		return nil, fmt.Errorf("the encrypted identity file is damaged: %s", shorten(err.Error()))
 	}
 	if !slices.Equal(asked.types, []string{"scrypt"}) {
-		return nil, fmt.Errorf("the identity file is encrypted to %q and not to a passphrase: decrypt it first", kindsOf(asked.types))
+		return nil, fmt.Errorf("the identity file is encrypted to %s and not to a passphrase: decrypt it first",
+			strings.Join(kindsOf(asked.types), ", "))
 	}
 	key := &locked{unlock: func() ([]age.Identity, error) {
 		ids, err := unlockFile(data, o)
@@ -102,11 +107,11 @@ func unlockFile(data []byte, o IdentityOptions) (*Identities, error) {
 		return nil, errors.New("the passphrase is wrong")
 	}
 	if err != nil {
-		return nil, explain(err, "its header")
+		return nil, fmt.Errorf("its header: %s", shorten(err.Error()))
 	}
 	plain, err := io.ReadAll(r)
 	if err != nil {
-		return nil, explain(err, "its content")
+		return nil, fmt.Errorf("its content: %s", shorten(err.Error()))
 	}
 	if Sealed(plain) {
 		return nil, errors.New("there is another encrypted file inside")
@@ -130,6 +135,9 @@ func (p *probe) Unwrap(stanzas []*age.Stanza) ([]byte, error) {
 
 // sshIdentities makes an identity of an SSH private key.
 func sshIdentities(data []byte, o IdentityOptions) (*Identities, error) {
+	if len(data) > maxSSHKey {
+		return nil, fmt.Errorf("the SSH private key is longer than %d bytes", maxSSHKey)
+	}
 	key, err := agessh.ParseIdentity(data)
 	if missing, ok := errors.AsType[*ssh.PassphraseMissingError](err); ok {
 		key, err = lockedSSH(data, missing.PublicKey, o)
@@ -139,7 +147,7 @@ func sshIdentities(data []byte, o IdentityOptions) (*Identities, error) {
 		return newIdentities([]identity{{key: key, rank: rankLocked}}), nil
 	}
 	if err != nil {
-		return nil, errors.New("the SSH private key is malformed or of a kind that age does not know (it knows ed25519 and rsa)")
+		return nil, errors.New("the private key is malformed or of a kind that age does not know (it knows SSH's ed25519 and rsa)")
 	}
 	return newIdentities([]identity{{key: key, rank: rankSSH}}), nil
 }

@@ -60,49 +60,39 @@ func (ids *Identities) OpenAt(r io.ReaderAt, size int64) (*Plain, error) {
 	return p, nil
 }
 
-// OpenFrontAt opens a file as OpenAt does, but also one whose end is damaged or cut off: whatever chunk is intact can
-// be read, wherever it stands, and reading another fails with ErrDamaged. When the end is not proven, Size is what the
-// stored bytes promise, and the last byte of that can't be read: who reads to the end sees an error, never a short
-// file that looks whole. Only for salvage: that bytes are missing at the end is known only from that error.
+// OpenFrontAt opens a file as OpenAt does, but also one whose end is damaged or cut off: every chunk that is intact can
+// be read, wherever it stands, and reading another fails with ErrDamaged. It costs no more than OpenAt. When the end is
+// not proven, Size is one byte more than the stored bytes can hold: who reads to the end meets an error, never a short
+// file that looks whole. Errors of the header are those of OpenAt: without it nothing can be read.
 func (ids *Identities) OpenFrontAt(r io.ReaderAt, size int64) (*Plain, error) {
 	p, _, err := ids.openPayload(r, size)
 	if err != nil {
 		return nil, err
 	}
-	full, rest := p.stored/storedSize, p.stored%storedSize
-	last := full
-	if rest == 0 && full > 0 {
-		last--
-	}
-	p.size = p.stored - (last+1)*chacha20poly1305.Overhead
-	data, final, err := p.last(last)
-	switch {
-	case errors.Is(err, ErrDamaged) && rest > 0:
-		p.size = full*chunkSize + max(1, rest-chacha20poly1305.Overhead)
-	case err != nil && !errors.Is(err, ErrDamaged):
+	last := max(0, (p.stored-1)/storedSize)
+	p.size = max(p.stored-(last+1)*chacha20poly1305.Overhead, last*chunkSize)
+	if p.sound, err = p.provenEnd(last); err != nil {
 		return nil, err
-	case err != nil || !final || len(data) == 0 && last > 0:
-		p.size = full*chunkSize + 1
-	default:
-		p.sound = true
+	}
+	if !p.sound {
+		p.size++
 	}
 	return p, nil
 }
 
-// last reads the last chunk, and tells whether it is marked as such.
-func (p *Plain) last(n int64) (data []byte, final bool, err error) {
-	stored := make([]byte, min(storedSize, p.stored-n*storedSize))
-	if err := readFullAt(p.src, stored, p.payload+n*storedSize); err != nil {
-		return nil, false, explain(err, "the file is shorter than said")
+// provenEnd tells whether the chunk that is the last by the file's size is intact and marked as the last. An error is
+// one of the source.
+func (p *Plain) provenEnd(n int64) (bool, error) {
+	stored := make([]byte, p.stored-n*storedSize)
+	err := readFullAt(p.src, stored, p.payload+n*storedSize)
+	if _, failed := errors.AsType[*sourceError](err); failed {
+		return false, explain(err, "")
 	}
-	if data, err := p.aead.Open(nil, chunkNonce(n, true), stored, nil); err == nil {
-		return data, true, nil
-	}
-	data, err = p.aead.Open(nil, chunkNonce(n, false), stored, nil)
 	if err != nil {
-		return nil, false, damaged(nil, "its last chunk")
+		return false, nil
 	}
-	return data, false, nil
+	data, err := p.aead.Open(nil, chunkNonce(n, true), stored, nil)
+	return err == nil && (len(data) > 0 || n == 0), nil // only an empty file has an empty chunk
 }
 
 // openPayload opens the header and prepares to read the chunks behind it.
@@ -199,18 +189,19 @@ func (p *Plain) readSpan(b []byte, off int64) (int, error) {
 	}
 	span := p.span(int(end - begin))
 	defer p.spans.Put(span)
-	if err := readFullAt(p.src, *span, p.payload+begin); err != nil {
-		return 0, explain(err, "it is shorter than said")
-	}
-	done, stored := 0, *span
-	for n := first; n <= last && len(stored) > 0; n++ {
-		size := min(len(stored), storedSize)
-		got, err := p.openChunk(b[done:], off+int64(done), n, stored[:size])
+	got, err := p.src.ReadAt(*span, p.payload+begin)
+	done, rest := 0, (*span)[:got]
+	for n := first; n <= last; n++ {
+		size := int(min(storedSize, p.stored-n*storedSize))
+		if len(rest) < size { // what came before it is as good as ever
+			return done, p.missing(n, err)
+		}
+		got, err := p.openChunk(b[done:], off+int64(done), n, rest[:size])
 		done += got
 		if err != nil {
 			return done, err
 		}
-		stored = stored[size:]
+		rest = rest[size:]
 	}
 	return done, nil
 }

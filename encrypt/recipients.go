@@ -43,10 +43,6 @@ const (
 	unknown // a plugin's: it says so while sealing
 )
 
-func (k recipientKind) String() string {
-	return [...]string{"classic", "post-quantum", "a passphrase", "a plugin's"}[k]
-}
-
 // ParseRecipients makes recipients of their public texts: age1…, age1pq1… (post-quantum), ssh-ed25519 and ssh-rsa
 // public keys, and age1NAME1… of the plugin age-plugin-NAME. A recipient that is given twice counts once. Post-quantum
 // recipients and others together are an error that matches ErrMixed: age refuses it, because the file would be as weak
@@ -115,7 +111,7 @@ func parseRecipient(text string) (recipient, error) {
 		r.kind = postQuantum
 		r.key, err = age.ParseHybridRecipient(text)
 	case strings.HasPrefix(text, "age1") && strings.Count(text, "1") > 1:
-		r.plugin, r.kind = true, unknown
+		r.plugin, r.kind = true, pluginKind(text)
 		r.key, err = pluginRecipient(text, PluginUI{})
 	case strings.HasPrefix(text, "age1"):
 		r.key, err = age.ParseX25519Recipient(text)
@@ -124,10 +120,25 @@ func parseRecipient(text string) (recipient, error) {
 	default:
 		return r, errors.New("unknown kind of recipient: expected age1…, age1pq1…, ssh-ed25519 … or ssh-rsa …")
 	}
+	if err != nil && strings.HasPrefix(text, "ssh-") {
+		return r, fmt.Errorf("%q is malformed or of a kind that age does not know (it knows ssh-ed25519, and ssh-rsa from 2048 bits)",
+			abbreviate(text))
+	}
 	if err != nil {
-		return r, fmt.Errorf("%q is malformed or not supported", abbreviate(text))
+		return r, fmt.Errorf("%q is malformed", abbreviate(text))
 	}
 	return r, nil
+}
+
+// pluginKind tells the kinds of the plugins that age itself gave a meaning.
+func pluginKind(text string) recipientKind {
+	switch {
+	case strings.HasPrefix(text, "age1tagpq1"):
+		return postQuantum
+	case strings.HasPrefix(text, "age1tag1"):
+		return classic
+	}
+	return unknown
 }
 
 // checkLine refuses what no recipient can be. Its errors repeat nothing of a text that may be a secret.
