@@ -12,6 +12,8 @@ import (
 
 	"github.com/mbwrap/mbwrap/catalog"
 	"github.com/mbwrap/mbwrap/codec"
+	"github.com/mbwrap/mbwrap/encrypt"
+	"github.com/mbwrap/mbwrap/innodb"
 	"github.com/mbwrap/mbwrap/mariadb"
 	"github.com/mbwrap/mbwrap/pipeline"
 	"github.com/mbwrap/mbwrap/xbstream"
@@ -55,6 +57,12 @@ type Options struct {
 	VolumeSize int64  // stored bytes; 0: one volume
 	LimitRate  int64  // raw bytes a second; 0: no limit
 
+	// Recipients are who can open what is written; nil leaves it plain. A backup in a repository gets a key of its own,
+	// which is sealed to them; a plain stream becomes one age file to them.
+	Recipients *encrypt.Recipients
+	// CheckPages looks at the checksums of InnoDB's pages too. Bad ones don't stop the backup: it gets a warning.
+	CheckPages bool
+
 	MaxRuntime   time.Duration // 0: no limit
 	StallTimeout time.Duration // longest time without a byte from the source; 0: no limit
 
@@ -69,10 +77,13 @@ type Options struct {
 type Result struct {
 	Manifest *catalog.Manifest
 	Failed   []error // repositories that did not get the backup while others did
-	// Bare lists tables whose definition is in the backup but not all of their data. The manifest holds their number only.
-	Bare []string
 	// Details belong to the manifest's warnings and name tables, which the manifest must not.
 	Details []string
+	// Key is the backup's own key, which is sealed to the recipients and not kept elsewhere; nil if the backup is not
+	// encrypted or in no repository. It is a secret, good for a look at what was just written.
+	Key *encrypt.Key
+	// Pages counts what Options.CheckPages looked at.
+	Pages   innodb.Stats
 	Phases  []mariadb.Phase
 	Elapsed time.Duration
 }
@@ -83,10 +94,12 @@ type run struct {
 	started time.Time
 	log     *logBuffer
 	source  Source
+	key     *encrypt.Key
 
 	index    catalog.IndexBuilder
 	metadata mariadb.Metadata
 	tables   tables
+	pages    *pages // nil unless they are checked
 	checker  *xbstream.Checker
 	packed   pipeline.PackResult
 	details  []string
@@ -115,8 +128,25 @@ func newRun(o Options) (*run, error) {
 	if o.AnyStream {
 		expect = xbstream.ExpectAny
 	}
-	r.checker = xbstream.NewChecker(xbstream.Options{Handler: handlers{&r.index, &r.metadata, &r.tables}, Expect: expect})
+	shown := handlers{&r.index, &r.metadata, &r.tables}
+	if o.CheckPages {
+		r.pages = newPages()
+		shown = append(shown, r.pages)
+	}
+	r.checker = xbstream.NewChecker(xbstream.Options{Handler: shown, Expect: expect})
 	return r, nil
+}
+
+// result describes a run that has ended well.
+func (r *run) result(m *catalog.Manifest) *Result {
+	result := &Result{Manifest: m, Key: r.key, Details: r.details, Elapsed: time.Since(r.started)}
+	if reporter, ok := r.source.(Reporter); ok {
+		result.Phases = reporter.Report().Phases
+	}
+	if r.pages != nil {
+		result.Pages = r.pages.stats()
+	}
+	return result
 }
 
 // handlers shows a stream to several handlers.

@@ -10,14 +10,15 @@ import (
 	"testing"
 
 	"github.com/mbwrap/mbwrap/catalog"
+	"github.com/mbwrap/mbwrap/encrypt"
 	"github.com/mbwrap/mbwrap/sinks/faulty"
 )
 
 // small is a stream of several blocks whose volumes, index, log, sums and manifest are a few kB.
 func small(t testing.TB) []byte { return stream(t, 9000) }
 
-// runFaulty runs a backup into a fresh repository, with faults that begin when the run does.
-func runFaulty(t *testing.T, data []byte, faults ...faulty.Fault) (*memory, *catalog.Repository, *faulty.Faults, error) {
+// runFaulty runs a backup into a fresh repository, with faults that begin when the run does. A nil to leaves it plain.
+func runFaulty(t *testing.T, data []byte, to *encrypt.Recipients, faults ...faulty.Fault) (*memory, *catalog.Repository, *faulty.Faults, error) {
 	t.Helper()
 	store := newMemory()
 	table := faulty.New()
@@ -25,7 +26,7 @@ func runFaulty(t *testing.T, data []byte, faults ...faulty.Fault) (*memory, *cat
 	table.Set(faults...)
 	s := play(data)
 	o := options(t, s)
-	o.VolumeSize = 100
+	o.VolumeSize, o.Recipients = 100, to
 	_, err := Run(t.Context(), target(r), o)
 	table.Set()
 	if !s.isStopped() {
@@ -38,8 +39,14 @@ func runFaulty(t *testing.T, data []byte, faults ...faulty.Fault) (*memory, *cat
 // a backup, nothing left.
 func TestDiskFullAtEveryByte(t *testing.T) {
 	t.Parallel()
+	t.Run("plain", func(t *testing.T) { t.Parallel(); diskFull(t, nil, stride) })
+	to, _ := operator(t)
+	t.Run("encrypted", func(t *testing.T) { t.Parallel(); diskFull(t, to, 5*stride) })
+}
+
+func diskFull(t *testing.T, to *encrypt.Recipients, stride int64) {
 	data := small(t)
-	whole, r, _, err := runFaulty(t, data)
+	whole, r, _, err := runFaulty(t, data, to)
 	if err != nil || !slices.Equal(listed(t, r), []catalog.State{catalog.Complete}) {
 		t.Fatalf("good run: %v, listed %v", err, listed(t, r))
 	}
@@ -48,7 +55,7 @@ func TestDiskFullAtEveryByte(t *testing.T) {
 	// What varies from run to run, such as timings in the manifest, makes the total uncertain by some bytes.
 	const uncertain = 100
 	for n := int64(0); n < total-uncertain; n += stride {
-		store, r, table, err := runFaulty(t, data, faulty.Fault{Op: faulty.Write, After: n, Total: true, Err: syscall.ENOSPC})
+		store, r, table, err := runFaulty(t, data, to, faulty.Fault{Op: faulty.Write, After: n, Total: true, Err: syscall.ENOSPC})
 		when := fmt.Sprintf("disk full at byte %d", n)
 		var sink *catalog.RepositoryError
 		if !errors.Is(err, syscall.ENOSPC) || !errors.As(err, &sink) || table.Struck() == 0 {
@@ -68,6 +75,12 @@ func TestDiskFullAtEveryByte(t *testing.T) {
 // is an error and no backup, or a backup and no error.
 func TestEveryOperationFails(t *testing.T) {
 	t.Parallel()
+	t.Run("plain", func(t *testing.T) { t.Parallel(); everyOperation(t, nil) })
+	to, _ := operator(t)
+	t.Run("encrypted", func(t *testing.T) { t.Parallel(); everyOperation(t, to) })
+}
+
+func everyOperation(t *testing.T, to *encrypt.Recipients) {
 	data := small(t)
 	must := []faulty.Op{faulty.Create, faulty.Commit, faulty.Write} // these may never pass unnoticed
 	for _, op := range append(must, faulty.Lock, faulty.List, faulty.Open, faulty.ReadAt, faulty.Unlock) {
@@ -77,7 +90,7 @@ func TestEveryOperationFails(t *testing.T) {
 			}
 			for k := 0; ; k++ {
 				when := fmt.Sprintf("%s number %d (late: %v)", op, k, late)
-				store, r, table, err := runFaulty(t, data, faulty.Fault{Op: op, Skip: k, Count: 1, Late: late, Err: syscall.EIO})
+				store, r, table, err := runFaulty(t, data, to, faulty.Fault{Op: op, Skip: k, Count: 1, Late: late, Err: syscall.EIO})
 				if table.Struck() == 0 {
 					if k == 0 && slices.Contains(must, op) {
 						t.Errorf("%s: never called", op)
@@ -115,7 +128,7 @@ func checkEither(t *testing.T, when string, states []catalog.State, err error) {
 func TestShortWriteIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	for n := int64(0); n < 500; n += 50 {
-		store, r, table, err := runFaulty(t, small(t), faulty.Fault{Op: faulty.Write, After: n, Total: true, Short: true, Count: 1})
+		store, r, table, err := runFaulty(t, small(t), nil, faulty.Fault{Op: faulty.Write, After: n, Total: true, Short: true, Count: 1})
 		if err == nil || table.Struck() == 0 || len(listed(t, r)) > 0 {
 			t.Errorf("short write at %d: got %v, listed %v", n, err, listed(t, r))
 		}
@@ -126,7 +139,7 @@ func TestShortWriteIsNoSuccess(t *testing.T) {
 // TestWhatCannotBeRemovedIsTold: the disk is full and then read-only. What is left is told, and not listed as whole.
 func TestWhatCannotBeRemovedIsTold(t *testing.T) {
 	t.Parallel()
-	_, r, _, err := runFaulty(t, small(t),
+	_, r, _, err := runFaulty(t, small(t), nil,
 		faulty.Fault{Op: faulty.Create, Pattern: "*/*/" + catalog.ManifestObject, Err: syscall.ENOSPC},
 		faulty.Fault{Op: faulty.Remove, Err: syscall.EROFS})
 	if !errors.Is(err, syscall.ENOSPC) || !errors.Is(err, syscall.EROFS) || !strings.Contains(err.Error(), "remove leftovers") {
@@ -150,6 +163,9 @@ func TestOneOfTwoRepositories(t *testing.T) {
 			table.Set(faulty.Fault{Op: op, Skip: k, Err: syscall.EIO})
 			o := options(t, play(data))
 			o.VolumeSize = 100
+			if k%2 == 1 {
+				o.Recipients, _ = operator(t)
+			}
 			result, err := Run(t.Context(), target(both...), o)
 			struck := table.Struck()
 			table.Set()

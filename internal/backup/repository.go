@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mbwrap/mbwrap/catalog"
+	"github.com/mbwrap/mbwrap/encrypt"
 	"github.com/mbwrap/mbwrap/mariadb/version"
 	"github.com/mbwrap/mbwrap/sinks"
 )
@@ -40,11 +41,8 @@ func Run(ctx context.Context, t Target, o Options) (*Result, error) {
 	if err != nil {
 		return nil, errors.Join(err, pending.Abort(ctx))
 	}
-	result := &Result{Manifest: manifest, Failed: slices.Concat(t.Lost, pending.Failed()), Details: r.details,
-		Elapsed: time.Since(r.started)}
-	if reporter, ok := r.source.(Reporter); ok {
-		result.Phases = reporter.Report().Phases
-	}
+	result := r.result(manifest)
+	result.Failed = slices.Concat(t.Lost, pending.Failed())
 	return result, nil
 }
 
@@ -65,10 +63,14 @@ func begin(ctx context.Context, t Target, r *run) (*catalog.Pending, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.key, err = newKey(r.options.Recipients); err != nil {
+		return nil, err
+	}
 	deadline := time.Now().Add(t.WaitLock)
 	for {
 		pending, err := catalog.Begin(ctx, t.Repositories, t.Server, catalog.BeginOptions{
 			Type: catalog.Full, Started: r.started, Codec: r.options.Codec, Owner: owner,
+			Key: r.key, Recipients: r.options.Recipients,
 		})
 		var locked *sinks.LockedError
 		if err == nil || !errors.As(err, &locked) || !time.Now().Before(deadline) {
@@ -81,6 +83,15 @@ func begin(ctx context.Context, t Target, r *run) (*catalog.Pending, error) {
 		case <-time.After(lockPoll):
 		}
 	}
+}
+
+// newKey makes a backup's own key, a post-quantum one if its recipients are: else it would be as weak as the key. Without
+// recipients there is none.
+func newKey(to *encrypt.Recipients) (*encrypt.Key, error) {
+	if to == nil {
+		return nil, nil
+	}
+	return encrypt.NewKey(to.PostQuantum())
 }
 
 // into streams into the pending backup and commits it.
@@ -126,6 +137,9 @@ func (r *run) judge() (*catalog.Manifest, error) {
 	if o.Level != 0 || o.Codec.Name() != "none" {
 		m.Levels = []catalog.LevelCount{{Level: o.Level, Blocks: r.packed.Blocks}}
 	}
+	if o.Recipients != nil {
+		m.Encrypted, m.Recipients = true, o.Recipients.Strings()
+	}
 	if reporter, ok := r.source.(Reporter); ok {
 		report := reporter.Report()
 		if report.Tool != (version.Number{}) {
@@ -137,6 +151,9 @@ func (r *run) judge() (*catalog.Manifest, error) {
 		m.Warnings = append(m.Warnings, fmt.Sprintf("%d chunks of unknown types that may be ignored are in the stream", stats.Ignored))
 	}
 	r.bareTables(m)
+	if r.pages != nil {
+		r.pages.report(r, m)
+	}
 	err := r.position(m)
 	if o.AnyStream {
 		return m, nil // what it is a stream of is nobody's business

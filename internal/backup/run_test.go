@@ -15,6 +15,7 @@ import (
 
 	"github.com/mbwrap/mbwrap/catalog"
 	"github.com/mbwrap/mbwrap/codec"
+	"github.com/mbwrap/mbwrap/encrypt"
 	"github.com/mbwrap/mbwrap/mariadb"
 	"github.com/mbwrap/mbwrap/pipeline"
 	"github.com/mbwrap/mbwrap/sinks"
@@ -96,6 +97,12 @@ func plain(t *testing.T, r io.Reader) string {
 // TestSourcesThatFail: no stream that is not proven makes a backup, whatever is wrong, and nothing is left of it.
 func TestSourcesThatFail(t *testing.T) {
 	t.Parallel()
+	t.Run("plain", func(t *testing.T) { t.Parallel(); sourcesThatFail(t, nil) })
+	to, _ := operator(t)
+	t.Run("encrypted", func(t *testing.T) { t.Parallel(); sourcesThatFail(t, to) })
+}
+
+func sourcesThatFail(t *testing.T, to *encrypt.Recipients) {
 	whole := stream(t, 9000)
 	boom := errors.New("boom")
 	died := &mariadb.ToolError{Tool: "tool", Exit: 1}
@@ -137,7 +144,7 @@ func TestSourcesThatFail(t *testing.T) {
 			store := newMemory()
 			r := repository(t, store)
 			o := options(t, test.source)
-			o.VolumeSize = 100
+			o.VolumeSize, o.Recipients = 100, to
 			if test.change != nil {
 				test.change(&o)
 			}
@@ -185,6 +192,12 @@ func TestEveryTruncation(t *testing.T) {
 // TestCancelled: the run ends with the cause, the source is stopped and nothing is left, wherever it was.
 func TestCancelled(t *testing.T) {
 	t.Parallel()
+	t.Run("plain", func(t *testing.T) { t.Parallel(); cancelled(t, nil) })
+	to, _ := operator(t)
+	t.Run("encrypted", func(t *testing.T) { t.Parallel(); cancelled(t, to) })
+}
+
+func cancelled(t *testing.T, to *encrypt.Recipients) {
 	whole := stream(t, 9000)
 	cause := errors.New("interrupted")
 	for name, when := range map[string]string{"while it streams": "backup", "before the commit": "commit"} {
@@ -198,6 +211,7 @@ func TestCancelled(t *testing.T) {
 				s = hangs(whole[:5000])
 			}
 			o := options(t, s)
+			o.Recipients = to
 			o.OnPhase = func(p string) {
 				if p == when {
 					cancel(cause)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/mbwrap/mbwrap/catalog"
 	"github.com/mbwrap/mbwrap/codec"
+	"github.com/mbwrap/mbwrap/encrypt"
 	"github.com/mbwrap/mbwrap/mariadb"
 	"github.com/mbwrap/mbwrap/sinks"
 	"github.com/mbwrap/mbwrap/xbstream"
@@ -300,6 +301,29 @@ func options(t testing.TB, s Source) Options {
 		},
 		Source: "tool", Codec: zstd, Level: 1, LevelText: "auto", Jobs: 1, BlockSize: 4 << 10,
 	}
+}
+
+// operator makes the recipients of somebody who can read backups, and what it takes.
+func operator(t testing.TB) (*encrypt.Recipients, *encrypt.Identities) {
+	t.Helper()
+	return operatorOf(t, false)
+}
+
+func operatorOf(t testing.TB, postQuantum bool) (*encrypt.Recipients, *encrypt.Identities) {
+	t.Helper()
+	secret, public, err := encrypt.Generate(postQuantum)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := encrypt.ParseRecipients(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, err := encrypt.ReadIdentities(strings.NewReader(secret), encrypt.IdentityOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to, ids
 }
 
 // target is one that files under db1.
