@@ -144,7 +144,7 @@ func (r *run) result(m *catalog.Manifest) *Result {
 		result.Phases = reporter.Report().Phases
 	}
 	if r.pages != nil {
-		result.Pages = r.pages.stats()
+		result.Pages = r.pages.stats
 	}
 	return result
 }

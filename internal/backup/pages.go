@@ -14,7 +14,8 @@ import (
 // raises no panic, whatever becomes of the check: a backup that can't be looked at is still a backup.
 type pages struct {
 	checker pageChecker
-	err     error // why the check was given up
+	err     error        // why the check was given up
+	stats   innodb.Stats // once it has ended
 
 	named []innodb.Page    // the first bad pages
 	bad   map[string]int64 // bad pages of each tablespace, by path
@@ -76,9 +77,13 @@ func (p *pages) guard(look func() error) {
 
 // report ends the check and warns of what was found: without the names of tables, which are in the details.
 func (p *pages) report(r *run, m *catalog.Manifest) {
-	p.guard(func() error { p.checker.Close(); return nil })
+	p.guard(func() error {
+		p.checker.Close()
+		p.stats = p.checker.Stats()
+		return nil
+	})
 	if p.err != nil {
-		r.warn(m, "the checksums of InnoDB's pages were not all looked at", "the check of pages was given up: "+p.err.Error())
+		r.warn(m, "the check of InnoDB's pages failed, and not all of them were looked at", "check of pages: "+p.err.Error())
 	}
 	if p.total == 0 {
 		return
@@ -90,9 +95,6 @@ func (p *pages) report(r *run, m *catalog.Manifest) {
 	r.warn(m, fmt.Sprintf("%s of %s %s", counted(p.total, "page"), counted(int64(len(p.bad)), "tablespace"), verdict),
 		p.details()...)
 }
-
-// stats returns the checker's counts.
-func (p *pages) stats() innodb.Stats { return p.checker.Stats() }
 
 // details names the bad pages.
 func (p *pages) details() []string {
