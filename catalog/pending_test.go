@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mbwrap/mbwrap/encrypt"
 	"github.com/mbwrap/mbwrap/internal/testenv"
 	"github.com/mbwrap/mbwrap/sinks"
 )
@@ -59,6 +60,17 @@ func TestOrderOfCommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"data.0001.xbs", "data.0002.xbs", "data.0003.xbs", indexObject, logObject, SumsObject, ManifestObject}
+	if !slices.Equal(sink.events, want) {
+		t.Errorf("got %q, want %q", sink.events, want)
+	}
+
+	sink.events = nil
+	j.started = began.Add(time.Minute)
+	if _, err := j.sealed(t).run(t.Context(), "db1", r); err != nil {
+		t.Fatal(err)
+	}
+	want = []string{"data.0001.xbs.age", "data.0002.xbs.age", "data.0003.xbs.age", KeyObject, "index.zst.age",
+		"backup.log.zst.age", SumsObject, ManifestObject}
 	if !slices.Equal(sink.events, want) {
 		t.Errorf("got %q, want %q", sink.events, want)
 	}
@@ -128,6 +140,19 @@ func TestBeginRefuses(t *testing.T) {
 		p, err := Begin(t.Context(), test.all, test.server, test.options)
 		if err == nil || p != nil || test.want != nil && !errors.Is(err, test.want) {
 			t.Errorf("%s: got %v and error %v, want %v", test.name, p, err, test.want)
+		}
+	}
+	key, err := encrypt.NewKey(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, to := person(t, false)
+	for name, half := range map[string]BeginOptions{
+		"a key without recipients": {Type: Full, Started: began, Codec: ok.Codec, Key: key},
+		"recipients without a key": {Type: Full, Started: began, Codec: ok.Codec, Recipients: to},
+	} {
+		if p, err := Begin(t.Context(), r, "db1", half); p != nil || !errors.Is(err, errHalfEncrypted) {
+			t.Errorf("%s: got %v and error %v, want %v", name, p, err, errHalfEncrypted)
 		}
 	}
 	p, err := Begin(t.Context(), r, "db1", ok) // no lock was left
