@@ -27,7 +27,10 @@ func (p *Plain) openChunk(b []byte, off, n int64, stored []byte) (int, error) {
 		return 0, p.damage(n, io.ErrUnexpectedEOF)
 	}
 	if skip == 0 && size <= len(b) { // all of it: no copy
-		return size, p.decrypt(b[:0:size], n, stored)
+		if err := p.decrypt(b[:0:size], n, stored); err != nil {
+			return 0, err
+		}
+		return size, nil
 	}
 	data := make([]byte, size)
 	if err := p.decrypt(data[:0], n, stored); err != nil {

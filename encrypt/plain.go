@@ -179,8 +179,8 @@ func (p *Plain) ReadAt(b []byte, off int64) (int, error) {
 func (p *Plain) readSpan(b []byte, off int64) (int, error) {
 	b = b[:min(int64(len(b)), p.size-off)]
 	first := off / chunkSize
-	if r := p.recent.Load(); r != nil && r.chunk == first {
-		return copy(b, r.data[min(off-first*chunkSize, int64(len(r.data))):]), nil
+	if r := p.recent.Load(); r != nil && r.chunk == first && off-first*chunkSize < int64(len(r.data)) {
+		return copy(b, r.data[off-first*chunkSize:]), nil
 	}
 	last := min((off+int64(len(b))-1)/chunkSize, first+spanChunks-1)
 	begin, end := first*storedSize, min((last+1)*storedSize, p.stored)
