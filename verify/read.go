@@ -5,217 +5,214 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"slices"
+	"iter"
 	"strings"
 
 	"github.com/mbwrap/mbwrap/catalog"
 	"github.com/mbwrap/mbwrap/codec"
 	"github.com/mbwrap/mbwrap/pipeline"
-	"github.com/mbwrap/mbwrap/xbstream"
 )
 
-// stream proves the raw stream of a backup while it is decoded.
-type stream struct {
+// blockReader decodes the blocks that an index names, in parallel, and goes on behind damaged ones.
+type blockReader struct {
 	checker *checker
-	parser  *xbstream.Checker
-	built   catalog.IndexBuilder // what the index should say
-	broken  bool                 // a problem has cut the stream: nothing behind it can be followed
-	name    string               // of the object being read, when there is no index
+	index   *catalog.Index
+	volumes *catalog.StoredVolumes
+	damage  *damage
+	covered int64 // raw offset up to which damage has been reported
 }
 
-func (c *checker) newStream() *stream {
-	s := &stream{checker: c}
-	s.parser = xbstream.NewChecker(xbstream.Options{Handler: &s.built})
-	return s
-}
-
-// read decodes every block. Without a usable index it reads the volumes from front to back.
-func (c *checker) read(ctx context.Context) error {
-	m := c.backup.Manifest
-	row, err := codec.Lookup(m.Codec)
+// readBlocks decodes blocks, which are some of those of the index, and hands them to take. c.blocks must be set.
+func (c *checker) readBlocks(ctx context.Context, index *catalog.Index, blocks iter.Seq[pipeline.Block], take func(*pipeline.Raw) error) error {
+	row, err := codec.Lookup(c.backup.Manifest.Codec)
 	if err != nil {
 		return err
 	}
-	s := c.newStream()
-	index, err := c.backup.Index(ctx)
-	if err != nil {
-		if err := c.unreadable(ctx, m.Index.Name, err); err != nil {
-			return err
-		}
-		err = c.readPlain(ctx, row, s)
-	} else {
-		err = c.readBlocks(ctx, row, index, s)
-	}
-	if err != nil {
+	r := &blockReader{checker: c, index: index, volumes: c.backup.StoredVolumes(ctx), damage: newDamage(index)}
+	r.volumes.Salvage = true // what stands in front of a broken end is read, too
+	defer r.volumes.Close()  // opened for reading only
+	defer r.damage.close()
+	c.stored = r.volumes.Stored
+	defer func() { c.stored = nil }()
+	if err := r.extent(ctx); err != nil {
 		return err
 	}
-	s.end(index)
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	stats := s.parser.Stats()
-	c.report.RawBytes, c.report.Chunks, c.report.Files = stats.Bytes, stats.Chunks, int64(stats.Files)
-	return nil
-}
-
-// readBlocks decodes the blocks that the index names, in parallel, and goes on behind damaged ones.
-func (c *checker) readBlocks(ctx context.Context, row *codec.Codec, index *catalog.Index, s *stream) error {
-	m := c.backup.Manifest
-	volumes := c.backup.StoredVolumes(ctx)
-	defer volumes.Close() // opened for reading only
-	c.extent(index)
-	err := pipeline.Unpack(ctx, pipeline.UnpackOptions{
-		Codec: row, Jobs: c.options.Jobs, Blocks: index.AllBlocks(), Meter: c.options.Meter,
-		Volume: func(n int) (io.ReaderAt, error) {
-			volume, err := volumes.At(n)
-			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, catalog.ErrIndex) {
-				return missing{}, nil
-			}
-			return volume, err
-		},
-		OnDamage: func(e *pipeline.BlockError) error {
-			s.broken = true
-			c.problem(c.damaged(m, index, e))
-			return ctx.Err()
-		},
-	}, s.take)
-	var implausible *pipeline.BlockError
-	if errors.As(err, &implausible) && ctx.Err() == nil {
-		s.broken = true
-		c.problem(c.damaged(m, index, implausible))
-		return nil
-	}
+	err = pipeline.Unpack(ctx, pipeline.UnpackOptions{
+		Codec: row, Jobs: c.options.Jobs, Blocks: blocks, Meter: c.options.Meter,
+		Volume:   func(n int) (io.ReaderAt, error) { return r.volume(ctx, n) },
+		OnDamage: func(e *pipeline.BlockError) error { return r.damaged(ctx, e) },
+	}, take)
+	c.lostVersion = r.damage.lost
 	return err
 }
 
-// missing is read in place of a volume that is not there: every block of it is damaged.
-type missing struct{}
-
-func (missing) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
-
-// extent compares where the index's blocks end in each volume with the volumes' sizes in the manifest.
-func (c *checker) extent(index *catalog.Index) {
-	volumes := c.backup.Manifest.Volumes
-	ends := make(map[int]int64)
-	for b := range index.AllBlocks() {
-		ends[b.Volume] = b.Stored + b.StoredSize
-		c.report.Blocks++
+// volume returns a volume of which whatever can't be read is damage.
+func (r *blockReader) volume(ctx context.Context, n int) (io.ReaderAt, error) {
+	volume, err := r.volumes.At(n)
+	if err == nil {
+		return softReader{ctx, volume}, nil
 	}
-	for i, v := range volumes {
-		if ends[i+1] != v.Size && !c.backup.Manifest.Encrypted {
-			c.problem(whole(c.backup.Manifest.Index.Name,
-				fmt.Sprintf("its blocks fill %d bytes of %s, which has %d", ends[i+1], v.Name, v.Size)))
+	if ctx.Err() != nil || outside(err) {
+		return nil, err
+	}
+	return closedReader{err}, nil
+}
+
+// softReader turns errors of reading into damage: to whoever needs the data back a bad disk and a wrong byte are the same.
+type softReader struct {
+	ctx context.Context
+	r   io.ReaderAt
+}
+
+func (s softReader) ReadAt(p []byte, at int64) (int, error) {
+	n, err := s.r.ReadAt(p, at)
+	if err == nil || err == io.EOF || s.ctx.Err() != nil || outside(err) {
+		return n, err
+	}
+	return n, fmt.Errorf("%w: %w", pipeline.ErrBlock, err)
+}
+
+// closedReader stands for a volume that can't be opened: every block in it is damaged.
+type closedReader struct{ err error }
+
+func (c closedReader) ReadAt([]byte, int64) (int, error) {
+	return 0, fmt.Errorf("%w: %w", pipeline.ErrBlock, c.err)
+}
+
+// extent compares where the index's blocks end in each volume with the volumes' sizes.
+func (r *blockReader) extent(ctx context.Context) error {
+	m := r.checker.backup.Manifest
+	ends := make([]int64, len(m.Volumes)+1)
+	for b := range r.index.AllBlocks() {
+		if b.Volume < len(ends) { // catalog.Backup.Index has compared the numbers of volumes
+			ends[b.Volume] = b.Stored + b.StoredSize
 		}
+		r.checker.report.Blocks++
 	}
-	if len(ends) > len(volumes) {
-		c.problem(whole(c.backup.Manifest.Index.Name,
-			fmt.Sprintf("it names %d volumes, the manifest %d", len(ends), len(volumes))))
-	}
-}
-
-// take feeds a decoded block to the stream's checker.
-func (s *stream) take(raw *pipeline.Raw) error {
-	defer raw.Release()
-	if s.broken {
-		return nil
-	}
-	if _, err := s.parser.Write(raw.Data); err != nil {
-		s.broken = true
-		s.checker.problem(streamProblem(s.name, err))
-	}
-	return nil
-}
-
-// end proves that the stream is whole and that the index describes it.
-func (s *stream) end(index *catalog.Index) {
-	if s.broken {
-		return
-	}
-	if err := s.parser.Close(); err != nil {
-		s.checker.problem(streamProblem("", err))
-		return
-	}
-	m := s.checker.backup.Manifest
-	if got := s.parser.Stats().Bytes; got != m.RawBytes {
-		s.checker.problem(whole("", fmt.Sprintf("it has %d bytes, the manifest says %d", got, m.RawBytes)))
-	}
-	if index != nil && !s.built.SameChunks(index) {
-		s.checker.problem(whole(m.Index.Name, "it does not describe the chunks that are in the stream"))
-	}
-}
-
-// streamProblem turns an error of the stream's checker into a problem.
-func streamProblem(object string, err error) Problem {
-	p := whole(object, err.Error())
-	var place *xbstream.Error
-	if errors.As(err, &place) {
-		p.RawOffset = place.Offset
-		if place.Path != "" {
-			p.Files, p.FileCount = []string{place.Path}, 1
-		}
-	}
-	return p
-}
-
-// readPlain decodes the volumes from front to back, as a plain stream.
-func (c *checker) readPlain(ctx context.Context, row *codec.Codec, s *stream) error {
-	for _, v := range c.backup.Manifest.Volumes {
-		object, err := c.backup.Open(ctx, v.Name)
-		if err != nil {
-			s.broken = true
-			if err := c.unreadable(ctx, v.Name, err); err != nil {
-				return err
+	for i, v := range m.Volumes {
+		size := v.Size
+		if m.Encrypted {
+			if size = r.checker.plainSize(ctx, i+1, v.Size); size < 0 {
+				continue // it can't be opened: told when its first block is read
 			}
-			continue
 		}
-		s.name = v.Name
-		err = c.feed(ctx, row, reader(object, object.Size()), s)
-		object.Close() // opened for reading only
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err != nil {
-			s.broken = true
-			c.problem(whole(v.Name, err.Error()))
+		if ends[i+1] != size {
+			r.checker.problem(whole(m.Index.Name, fmt.Sprintf("its blocks fill %d bytes of %s, which has %d", ends[i+1], v.Name, size)))
 		}
 	}
 	return nil
 }
 
-// feed decodes one volume into the stream.
-func (c *checker) feed(ctx context.Context, row *codec.Codec, r io.Reader, s *stream) error {
-	plain, err := row.NewReader(r)
-	if err != nil {
-		return err
+// plainSize returns the bytes of plaintext in volume n, of which stored bytes are stored when it is whole; -1 if it can't
+// be opened. It opens the volume on its own: there may be more volumes than descriptors.
+func (c *checker) plainSize(ctx context.Context, n int, stored int64) int64 {
+	volumes := c.backup.StoredVolumes(ctx)
+	volumes.Salvage = true
+	defer volumes.Close() // opened for reading only
+	header := volumes.Stored(n, 0)
+	if header < 0 || header > stored {
+		return -1
 	}
-	defer plain.Close()
-	return pipeline.Feed(ctx, plain, pipeline.FeedOptions{Meter: c.options.Meter}, s.take)
+	const sealedChunk = ageChunk + 16
+	chunks := (stored - header + sealedChunk - 1) / sealedChunk
+	return stored - header - 16*chunks
 }
 
-// maxFiles is how many files a problem names.
-const maxFiles = 8
-
-// damaged describes a damaged block and the files that it hits.
-func (c *checker) damaged(m *catalog.Manifest, index *catalog.Index, e *pipeline.BlockError) Problem {
-	b := e.Block
-	p := Problem{Offset: b.Stored, RawOffset: b.Raw, Files: []string{}}
-	if b.Volume <= len(m.Volumes) {
-		p.Object = m.Volumes[b.Volume-1].Name
+// damaged reports a damaged block and what it hits.
+func (r *blockReader) damaged(ctx context.Context, e *pipeline.BlockError) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
-	p.Message = strings.TrimPrefix(e.Err.Error(), pipeline.ErrBlock.Error()+": ")
-	p.Message = fmt.Sprintf("damaged block of %d bytes: %s", b.StoredSize, p.Message)
-	var seen []int
-	for chunk := range index.Chunks() {
-		if chunk.Start >= b.Raw+b.RawSize {
+	if e.Block.Raw < r.covered {
+		return nil // told with the first block of its volume
+	}
+	if _, err := r.volumes.At(e.Block.Volume); err != nil {
+		r.volumeLost(e.Block, err)
+		return nil
+	}
+	r.blockLost(e)
+	return nil
+}
+
+// volumeLost reports a volume that can't be opened, from its first block that was to be read.
+func (r *blockReader) volumeLost(first pipeline.Block, err error) {
+	p := whole("", "it can't be opened: "+err.Error())
+	if names := r.checker.backup.Manifest.Volumes; first.Volume <= len(names) {
+		p.Object = names[first.Volume-1].Name
+	}
+	if errors.Is(err, catalog.ErrMissing) {
+		p.Message = "it is missing"
+	}
+	for b := range r.index.Blocks(first.Raw, r.index.RawSize()) {
+		if b.Volume != first.Volume {
 			break
 		}
-		if chunk.File < 0 || chunk.Data+chunk.Size <= b.Raw || slices.Contains(seen, chunk.File) {
-			continue
-		}
-		seen = append(seen, chunk.File)
-		if p.FileCount++; len(p.Files) < maxFiles {
-			p.Files = append(p.Files, chunk.Path)
+		r.covered = b.Raw + b.RawSize
+	}
+	p.RawOffset = first.Raw
+	r.damage.hit(first.Raw, r.covered, &p)
+	r.checker.problem(p)
+}
+
+// blockLost reports a damaged block.
+func (r *blockReader) blockLost(e *pipeline.BlockError) {
+	b := e.Block
+	message := strings.TrimPrefix(e.Err.Error(), pipeline.ErrBlock.Error()+": ")
+	p := whole("", fmt.Sprintf("damaged block of %d bytes: %s", b.StoredSize, message))
+	p.RawOffset = b.Raw
+	r.checker.place(&p)
+	p.StoredOffset = r.firstBroken(b)
+	r.covered = b.Raw + b.RawSize
+	r.damage.hit(b.Raw, r.covered, &p)
+	r.checker.problem(p)
+}
+
+// ageChunk is how many bytes of plaintext an age file proves at a time.
+const ageChunk = 64 << 10
+
+// firstBroken returns where in its volume, as it is stored, the damage of a block begins: at the first chunk of the age
+// file that can't be read, or where the block does.
+func (r *blockReader) firstBroken(b pipeline.Block) int64 {
+	at := b.Stored
+	if r.checker.backup.Manifest.Encrypted {
+		at = r.firstUnreadable(b)
+	}
+	return r.volumes.Stored(b.Volume, at)
+}
+
+func (r *blockReader) firstUnreadable(b pipeline.Block) int64 {
+	volume, err := r.volumes.At(b.Volume)
+	if err != nil {
+		return b.Stored
+	}
+	var one [1]byte
+	for at := b.Stored; at < b.Stored+b.StoredSize; at = (at/ageChunk + 1) * ageChunk {
+		if n, _ := volume.ReadAt(one[:], at); n == 0 {
+			return at
 		}
 	}
-	return p
+	return b.Stored
+}
+
+// place fills in in which block of which object a problem of the raw stream is.
+func (c *checker) place(p *Problem) {
+	if c.blocks == nil || p.RawOffset < 0 {
+		return
+	}
+	number, b, found := c.blocks.at(p.RawOffset)
+	if !found {
+		return
+	}
+	p.Block, p.Offset = number, b.Stored
+	if volumes := c.backup.Manifest.Volumes; b.Volume <= len(volumes) {
+		p.Object = volumes[b.Volume-1].Name
+	}
+	if !c.backup.Manifest.Encrypted {
+		p.StoredOffset = b.Stored
+	} else if c.stored != nil {
+		p.StoredOffset = c.stored(b.Volume, b.Stored)
+	}
 }

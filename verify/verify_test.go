@@ -124,6 +124,9 @@ func level(row *codec.Codec) int {
 	return n
 }
 
+// offline are the levels that need no server.
+func offline() []Level { return []Level{Hash, Read} }
+
 // run verifies b, which must be possible.
 func run(t testing.TB, b *catalog.Backup, l Level) *Report {
 	t.Helper()
@@ -150,7 +153,7 @@ func TestGoodBackups(t *testing.T) {
 		for _, volume := range []int64{0, 10_000} {
 			t.Run(fmt.Sprintf("%s/volumes of %d", name, volume), func(t *testing.T) {
 				_, _, b := backup(t, raw, made{name, 4096, volume})
-				for _, l := range Levels() {
+				for _, l := range offline() {
 					report := run(t, b, l)
 					if !report.OK || len(report.Problems) > 0 {
 						t.Errorf("level %s: got problems %v, want none", l, report.Problems)
@@ -214,7 +217,7 @@ func everyByte(t *testing.T, codecName string, damage func(data []byte, at int) 
 				t.Fatal(err)
 			}
 			bad := again(t, r, b.ID)
-			for _, l := range Levels() {
+			for _, l := range offline() {
 				if report := run(t, bad, l); report.OK || len(report.Problems) == 0 {
 					t.Fatalf("byte %d of %s damaged: level %s found nothing", at, name, l)
 				}
@@ -352,7 +355,7 @@ func TestMissingObjects(t *testing.T) {
 			if err := os.Remove(filepath.Join(dir, name)); err != nil {
 				t.Fatal(err)
 			}
-			for _, l := range Levels() {
+			for _, l := range offline() {
 				report := run(t, again(t, r, b.ID), l)
 				if report.OK {
 					t.Fatalf("level %s: %s is gone, but nothing was found", l, name)
@@ -406,7 +409,7 @@ func TestForeignParts(t *testing.T) {
 		if err := os.WriteFile(two, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		for _, l := range Levels() {
+		for _, l := range offline() {
 			if report := run(t, again(t, r, b.ID), l); report.OK {
 				t.Errorf("level %s: swapped volumes were not found out", l)
 			}
@@ -423,7 +426,7 @@ func TestForeignParts(t *testing.T) {
 			if err := os.WriteFile(path, append(slices.Clone(good), '\n'), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			for _, l := range Levels() {
+			for _, l := range offline() {
 				if report := run(t, again(t, r, b.ID), l); report.OK {
 					t.Errorf("level %s: a byte after the end of %s was not found", l, name)
 				}
@@ -469,7 +472,7 @@ func TestCannotLook(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cause := errors.New("enough")
 		cancel(cause)
-		for _, l := range Levels() {
+		for _, l := range offline() {
 			if _, err := Run(ctx, b, Options{Level: l}); !errors.Is(err, cause) {
 				t.Errorf("level %s: got %v, want the cause of the cancel", l, err)
 			}
