@@ -3,6 +3,7 @@ package restore
 import (
 	"context"
 	"errors"
+	"io"
 	"iter"
 	"os"
 	"runtime"
@@ -33,10 +34,16 @@ func (r *runner) extract(ctx context.Context) error {
 		x.meter = new(pipeline.Meter)
 	}
 	var err error
-	if rest != nil {
+	switch {
+	case rest != nil:
 		err = r.extractPlan(ctx, x, rest)
-	} else {
+	case r.Salvage:
+		err = r.gleanStream(ctx, x)
+	default:
 		err = r.extractStream(ctx, x)
+	}
+	if err == nil && r.losses.any() {
+		err = r.work.prune()
 	}
 	if err != nil {
 		return errors.Join(err, j.close())
@@ -68,10 +75,37 @@ func (r *runner) extractPlan(ctx context.Context, x *extraction, p *plan) error 
 	if len(p.files) == 0 {
 		return nil
 	}
+	if r.Salvage {
+		p = p.parts()
+	}
 	if r.OnTotal != nil {
 		r.OnTotal(p.total())
 	}
+	if r.Salvage {
+		return x.gather(ctx, r.Backup, p, r.losses)
+	}
 	return x.planned(ctx, r.Backup, p)
+}
+
+// gleanStream makes the files of what can be read of a stream, or of a backup without an index.
+func (r *runner) gleanStream(ctx context.Context, x *extraction) (err error) {
+	if s := r.stream; s != nil {
+		plain := &plainReader{name: s.Name, src: s.Reader}
+		one := part{
+			name: s.Name, open: func() (io.ReadCloser, error) { return plain, nil }, expect: s.Expect, interrupt: s.Interrupt,
+		}
+		return x.glean(ctx, []part{one}, r.losses)
+	}
+	volumes := newRemains(ctx, r.Backup)
+	defer func() { err = errors.Join(err, volumes.close()) }()
+	parts, err := volumeParts(r.Backup, volumes)
+	if err != nil {
+		return err
+	}
+	if r.OnTotal != nil {
+		r.OnTotal(r.Backup.Manifest.RawBytes)
+	}
+	return x.glean(ctx, parts, r.losses)
 }
 
 // keep removes what an earlier run has not completed and returns a plan of what is missing.
@@ -108,8 +142,8 @@ func (x *extraction) planned(ctx context.Context, b *catalog.Backup, p *plan) (e
 	if err != nil {
 		return err
 	}
-	vs := newVolumes(ctx, b)
-	defer func() { err = errors.Join(err, vs.close()) }()
+	volumes := b.StoredVolumes(ctx)
+	defer func() { err = errors.Join(err, volumes.Close()) }()
 	t := newTree(x.root, x.writers, x.journal)
 	chunks, stopChunks := iter.Pull(p.chunks())
 	defer stopChunks()
@@ -120,7 +154,7 @@ func (x *extraction) planned(ctx context.Context, b *catalog.Backup, p *plan) (e
 		next:   spans,
 	}
 	err = pipeline.Unpack(ctx, pipeline.UnpackOptions{
-		Codec: c, Jobs: x.jobs, Blocks: p.blocks(), Volume: vs.volume, Meter: x.meter,
+		Codec: c, Jobs: x.jobs, Blocks: p.blocks(), Volume: volumes.At, Meter: x.meter,
 	}, feeder.emit)
 	if err == nil {
 		err = feeder.finish()

@@ -40,6 +40,10 @@ func (r *runner) prepare(ctx context.Context) error {
 		return fmt.Errorf("the prepare, which was interrupted before, fails now; remove %q and restore again: %w",
 			w.target.unfinishedDir(), err)
 	}
+	if w.state.Salvaged {
+		return fmt.Errorf("the rest can't be prepared without the %d files that are lost; remove %q and salvage again without "+
+			"preparing, to have the rest as it was backed up: %w", w.state.LostFiles, w.target.unfinishedDir(), err)
+	}
 	return err
 }
 
@@ -86,7 +90,7 @@ func (r *runner) handOver(context.Context) error {
 		return err
 	}
 	if r.survey.files == 0 { // an earlier run has prepared and moved them
-		if err := r.lookAt(w.root); err != nil {
+		if err := r.lookAgain(); err != nil {
 			return err
 		}
 	}
@@ -97,6 +101,14 @@ func (r *runner) handOver(context.Context) error {
 		r.result.Owner = r.owner.name
 	}
 	return syncParent(w.target.path)
+}
+
+// lookAgain surveys the files in the target.
+func (r *runner) lookAgain() error {
+	if r.work.state.Aside {
+		return r.lookAside()
+	}
+	return r.lookAt(r.work.root)
 }
 
 // settle makes everything final but its place. From here on nothing but moving is left to do.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 
 	"github.com/mbwrap/mbwrap/catalog"
 	"github.com/mbwrap/mbwrap/codec"
+	"github.com/mbwrap/mbwrap/encrypt"
 	"github.com/mbwrap/mbwrap/pipeline"
 	"github.com/mbwrap/mbwrap/restore"
 	"github.com/mbwrap/mbwrap/sinks"
@@ -41,6 +43,13 @@ type builder struct {
 	buf bytes.Buffer
 	w   *xbstream.Writer
 	at  map[string]int64
+	log []record
+}
+
+// record is a chunk that was written, and its place in the stream.
+type record struct {
+	xbstream.Header
+	start, end int64
 }
 
 func newStream(t testing.TB) *builder {
@@ -51,6 +60,7 @@ func newStream(t testing.TB) *builder {
 
 func (b *builder) head(h xbstream.Header, payload []byte) *builder {
 	b.t.Helper()
+	start := int64(b.buf.Len())
 	if err := b.w.WriteHeader(&h); err != nil {
 		b.t.Fatal(err)
 	}
@@ -59,6 +69,7 @@ func (b *builder) head(h xbstream.Header, payload []byte) *builder {
 			b.t.Fatal(err)
 		}
 	}
+	b.log = append(b.log, record{h, start, int64(b.buf.Len())})
 	return b
 }
 
@@ -178,6 +189,26 @@ type packing struct {
 	server     string // version; "" is 10.11.19
 	typ        string
 	lie        []byte // the stream that the index describes, when it is another one
+	sealed     bool   // encrypted
+	locked     bool   // it stays locked
+}
+
+// newKeys makes the keys of a backup: its own, whom it is sealed to, and who can open it.
+func newKeys() (*encrypt.Key, *encrypt.Recipients, *encrypt.Identities, error) {
+	secret, public, err := encrypt.Generate(false)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	ids, err := encrypt.ReadIdentities(strings.NewReader(secret+"\n"), encrypt.IdentityOptions{})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	recipients, err := encrypt.ParseRecipients(public)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	key, err := encrypt.NewKey(false)
+	return key, recipients, ids, err
 }
 
 // makeBackup stores a stream as a backup in a repository in dir.
@@ -217,7 +248,14 @@ func pack(ctx context.Context, dir string, stream io.Reader, o packing) (*catalo
 		o.server = "10.11.19-MariaDB"
 	}
 	started := time.Date(2026, 11, 30, 18, 1, 2, 0, time.UTC)
-	p, err := catalog.Begin(ctx, []*catalog.Repository{r}, "db1", catalog.BeginOptions{Type: o.typ, Started: started, Codec: c})
+	begin := catalog.BeginOptions{Type: o.typ, Started: started, Codec: c}
+	var ids *encrypt.Identities
+	if o.sealed {
+		if begin.Key, begin.Recipients, ids, err = newKeys(); err != nil {
+			return nil, err
+		}
+	}
+	p, err := catalog.Begin(ctx, []*catalog.Repository{r}, "db1", begin)
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +284,11 @@ func pack(ctx context.Context, dir string, stream io.Reader, o packing) (*catalo
 	if err := p.Commit(ctx, m, index.Encode(), nil); err != nil {
 		return nil, err
 	}
-	return r.Find(ctx, "db1", p.ID)
+	b, err := r.Find(ctx, "db1", p.ID)
+	if err != nil || !o.sealed || o.locked {
+		return b, err
+	}
+	return b, b.Unlock(ctx, ids)
 }
 
 // readTree returns the files below dir and the directories, with their contents; lost+found is left out.

@@ -42,6 +42,10 @@ type Options struct {
 	// Select chooses files of a backup by the place where they end up; nil takes all.
 	Select func(catalog.File) bool
 
+	// Salvage restores everything of a damaged backup or stream that is intact, and lists the rest in Result.Lost. Of what
+	// is not damaged it makes the same as without. See the package's documentation.
+	Salvage bool
+
 	NoPrepare bool
 	Tool      string // mariadb-backup; "" looks for it
 	UseMemory int64  // bytes for the prepare; 0 chooses from what is free
@@ -81,6 +85,15 @@ type Result struct {
 	Owner    string // "user:group" that was given, "" if unchanged
 
 	Extract, Prepare, HandOver time.Duration
+
+	// Lost lists files that could not be salvaged, by path; LostFiles counts all of them, which may be more. A file of the
+	// target, LostList, lists all.
+	Lost      []LostFile
+	LostFiles int64
+	LostList  string // absolute path, "" if nothing is lost
+	// Aside is the directory inside of the target that holds everything when so much is lost that it is no data directory:
+	// its "files" are not prepared, and its README.txt tells what can be done. "" otherwise.
+	Aside string
 
 	Position *mariadb.Position // what the backup says of itself; nil when the stream held no such files
 	Warnings []string          // each a sentence without a final period

@@ -57,6 +57,13 @@ func (p *plan) without(done func(catalog.File) bool) *plan {
 	return rest
 }
 
+// parts returns the same plan, of which only the chunks of its files are read.
+func (p *plan) parts() *plan {
+	parts := *p
+	parts.whole = false
+	return &parts
+}
+
 // size returns the bytes of all files.
 func (p *plan) size() int64 {
 	var n int64

@@ -1,17 +1,10 @@
 package restore
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
-	"sync"
 
-	"github.com/mbwrap/mbwrap/catalog"
-	"github.com/mbwrap/mbwrap/codec"
 	"github.com/mbwrap/mbwrap/pipeline"
-	"github.com/mbwrap/mbwrap/sinks"
 	"github.com/mbwrap/mbwrap/xbstream"
 )
 
@@ -112,68 +105,4 @@ func (s *spanFeeder) finish() error {
 		return fmt.Errorf("%w: file %q has no end", ErrMismatch, f.path)
 	}
 	return nil
-}
-
-// volumes opens the volumes of a backup as they are needed. open may be called by several goroutines.
-type volumes struct {
-	ctx    context.Context
-	backup *catalog.Backup
-	mu     sync.Mutex
-	open   map[int]sinks.Object
-}
-
-// newVolumes opens volumes under ctx.
-func newVolumes(ctx context.Context, b *catalog.Backup) *volumes {
-	return &volumes{ctx: ctx, backup: b, open: make(map[int]sinks.Object)}
-}
-
-// checkVolumes tells whether all volumes of a backup are there in full, and of a codec that is known, without reading
-// them.
-func checkVolumes(ctx context.Context, b *catalog.Backup) error {
-	if _, err := codec.Lookup(b.Manifest.Codec); err != nil {
-		return fmt.Errorf("backup %s: %w", b.ID, err)
-	}
-	for n := range b.Manifest.Volumes {
-		vs := newVolumes(ctx, b) // one at a time: there may be more than descriptors
-		_, err := vs.volume(n + 1)
-		if err := errors.Join(err, vs.close()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// volume returns volume n, counted from 1.
-func (v *volumes) volume(n int) (io.ReaderAt, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if o := v.open[n]; o != nil {
-		return o, nil
-	}
-	all := v.backup.Manifest.Volumes
-	if n < 1 || n > len(all) {
-		return nil, fmt.Errorf("%w: volume %d of %d", ErrMismatch, n, len(all))
-	}
-	o, err := v.backup.Open(v.ctx, all[n-1].Name)
-	if err != nil {
-		return nil, err
-	}
-	v.open[n] = o
-	if o.Size() != all[n-1].Size {
-		return nil, fmt.Errorf("%q of backup %s: %w: it has %d bytes, the manifest says %d",
-			all[n-1].Name, v.backup.ID, pipeline.ErrBlock, o.Size(), all[n-1].Size)
-	}
-	return o, nil
-}
-
-// close closes what was opened.
-func (v *volumes) close() error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	var all []error
-	for _, o := range v.open {
-		all = append(all, o.Close())
-	}
-	v.open = nil
-	return errors.Join(all...)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mbwrap/mbwrap/catalog"
+	"github.com/mbwrap/mbwrap/codec"
 	"github.com/mbwrap/mbwrap/mariadb"
 	"github.com/mbwrap/mbwrap/mariadb/version"
 )
@@ -24,13 +25,13 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if (o.Backup == nil) == (o.Stream == nil) {
 		return Result{}, errors.New("restore: either a backup or a stream must be given")
 	}
-	r := &runner{Options: o, stream: o.Stream}
+	r := &runner{Options: o, stream: o.Stream, losses: newLosses()}
 	return r.run(ctx)
 }
 
 // Extract makes the files of a stream, and no more than that: nothing is prepared. It keeps the rules of Run.
 func Extract(ctx context.Context, s *Stream, o ExtractOptions) (Result, error) {
-	r := &runner{stream: s, extractOnly: true, Options: Options{
+	r := &runner{stream: s, extractOnly: true, losses: newLosses(), Options: Options{
 		Target: o.Target, Stream: s, NoPrepare: true, Owner: o.Owner, Version: o.Version, Meter: o.Meter, OnPhase: o.OnPhase,
 	}}
 	return r.run(ctx)
@@ -49,6 +50,7 @@ type runner struct {
 	tool   string  // absolute path; "" when nothing is prepared
 	work   *work
 	survey survey
+	losses *losses // what can't be salvaged
 	// positionErr says why the result has no position.
 	positionErr error
 
@@ -61,6 +63,7 @@ func (r *runner) run(ctx context.Context) (Result, error) {
 	}
 	err := r.finishPhases(ctx)
 	if err == nil {
+		r.reportLosses()
 		r.result.Next = r.nextSteps()
 		return r.result, r.work.close()
 	}
@@ -112,12 +115,12 @@ func (r *runner) ready(ctx context.Context) (err error) {
 func (r *runner) planBackup(ctx context.Context) error {
 	m := r.Backup.Manifest
 	if m == nil {
-		return fmt.Errorf("backup %s is %s: %w", r.Backup.ID, r.Backup.State, catalog.ErrManifest)
+		return r.noManifest()
 	}
 	if m.Type != catalog.Full && !r.NoPrepare {
 		return fmt.Errorf("backup %s: %w", r.Backup.ID, ErrIncremental)
 	}
-	if err := checkVolumes(ctx, r.Backup); err != nil {
+	if err := r.checkVolumes(ctx); err != nil {
 		return err
 	}
 	manifest, err := r.Backup.ReadManifest(ctx)
@@ -144,6 +147,31 @@ func (r *runner) planBackup(ctx context.Context) error {
 		r.source.Files = r.plan.digest()
 	}
 	return nil
+}
+
+// noManifest explains what can't be done without a manifest.
+func (r *runner) noManifest() error {
+	err := fmt.Errorf("backup %s is %s: %w", r.Backup.ID, r.Backup.State, catalog.ErrManifest)
+	if r.Backup.Err != nil {
+		err = fmt.Errorf("backup %s is %s: %w", r.Backup.ID, r.Backup.State, r.Backup.Err)
+	}
+	if !r.Salvage {
+		return err
+	}
+	return fmt.Errorf("%w; without it nobody knows which volumes belong to the backup: put them together by hand, data.0001 first, "+
+		"decrypt and decompress them, and restore the stream from standard input, which can be salvaged, too", err)
+}
+
+// checkVolumes tells whether the backup can be decrypted, is of a codec that is known, and has all of its volumes in full,
+// without reading them. What is to be salvaged needs one volume that can be opened.
+func (r *runner) checkVolumes(ctx context.Context) error {
+	if _, err := codec.Lookup(r.Backup.Manifest.Codec); err != nil {
+		return fmt.Errorf("backup %s: %w", r.Backup.ID, err)
+	}
+	if !r.Salvage {
+		return r.Backup.CheckVolumes(ctx)
+	}
+	return anyVolume(ctx, r.Backup)
 }
 
 func (r *runner) warn(format string, args ...any) {
@@ -183,6 +211,10 @@ func (r *runner) begin() (err error) {
 	if r.target.unfinished {
 		if r.work, err = r.target.begin(r.source, r.Version); err != nil {
 			return err
+		}
+		if r.work.state.Salvaged && !r.Salvage {
+			err := &UnfinishedError{Dir: r.target.unfinishedDir(), What: r.source.String() + " that leaves out what is damaged"}
+			return errors.Join(err, r.work.close())
 		}
 	}
 	if err := r.checkSpace(); err != nil {
@@ -261,6 +293,9 @@ func (r *runner) finishPhases(ctx context.Context) error {
 	}
 	if w.state.Phase != PhaseHandOver {
 		if err := r.look(); err != nil {
+			return err
+		}
+		if err := r.settleLosses(); err != nil {
 			return err
 		}
 		if w.state.Prepare {

@@ -20,6 +20,14 @@ const (
 	lostFound      = "lost+found"
 )
 
+// Names inside of the target when something is lost.
+const (
+	asideName    = "mbwrap-salvaged" // holds all that there is when it is no data directory
+	asideFiles   = "files"           // in it: the files
+	readmeName   = "README.txt"      // in it: what to do
+	lostListName = "mbwrap-lost.txt" // in it, or in the target
+)
+
 const (
 	stateFormat = 1
 	maxState    = 16 << 20 // bytes; the entries of a directory are the largest part
@@ -44,6 +52,18 @@ type state struct {
 	Prepares int  `json:"prepares"` // how often the prepare was begun
 	// Entries are the names that move up into the target; known once the phase is PhaseHandOver.
 	Entries []string `json:"entries,omitempty"`
+
+	// What a salvage had to leave out; known once the phase is not PhaseExtract any more.
+	Salvaged  bool       `json:"salvaged,omitempty"`
+	Lost      []LostFile `json:"lost,omitempty"` // the first of them
+	LostFiles int64      `json:"lost_files,omitempty"`
+	Steps     []string   `json:"steps,omitempty"` // what the operator has to do about them
+	Aside     bool       `json:"aside,omitempty"` // what there is was put aside
+}
+
+// forget takes back what a salvage had to leave out.
+func (s *state) forget() {
+	s.Salvaged, s.Lost, s.LostFiles, s.Steps, s.Aside = false, nil, 0, nil, false
 }
 
 // source tells what is being restored. Two runs do the same when their sources are equal.

@@ -3,6 +3,7 @@ package restore
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/mbwrap/mbwrap/mariadb"
@@ -20,6 +21,9 @@ func (r *runner) nextSteps() []string {
 		return nil
 	}
 	dir := r.target.path
+	if r.result.Aside != "" {
+		return []string{"read " + quote(filepath.Join(r.result.Aside, readmeName)) + " before anything else is done with the files beside it"}
+	}
 	var steps []string
 	if !r.result.Prepared {
 		steps = append(steps, fmt.Sprintf("prepare it before any server is started on it: mariadb-backup --prepare --target-dir=%s", quote(dir)))
@@ -35,6 +39,7 @@ func (r *runner) nextSteps() []string {
 		steps = append(steps, "see that the server's configuration says the same as the backup: "+settings)
 	}
 	steps = append(steps, startStep(dir, r.result.Owner))
+	steps = append(steps, r.work.state.Steps...)
 	return append(steps, replicationSteps(p)...)
 }
 

@@ -79,8 +79,8 @@ func foreign() []struct {
 		what   string
 		sealed bool
 	}{
-		{0, "age-encryption.org/v1", "an age file: it must be decrypted first", true},
-		{0, "-----BEGIN AGE ENCRYPTED FILE", "an armoured age file: it must be decrypted first", true},
+		{0, "age-encryption.org/v1", "an age file, and no identity was given to open it", true},
+		{0, "-----BEGIN AGE ENCRYPTED FILE", "an armoured age file, and no identity was given to open it", true},
 		{0, "Salted__", "a file of openssl enc: it must be decrypted first", true},
 		{0, "XBCRYP", "a file of xbcrypt: it must be decrypted first", true},
 		{0, "-----BEGIN PGP MESSAGE", "an OpenPGP file: it must be decrypted first", true},
@@ -108,15 +108,23 @@ func unknownFormat(name string, head []byte) error {
 
 // sequential returns the stream of a backup whose index can't be used: its volumes one after the other.
 func sequential(ctx context.Context, b *catalog.Backup) (*Stream, func() error, error) {
-	vs := newVolumes(ctx, b)
 	var parts []io.Reader
-	for i, o := range b.Manifest.Volumes {
-		volume, err := vs.volume(i + 1)
-		if err != nil {
-			return nil, nil, errors.Join(err, vs.close())
+	var opened []io.Closer
+	closeAll := func() error {
+		var all []error
+		for _, o := range opened {
+			all = append(all, o.Close())
 		}
-		parts = append(parts, io.NewSectionReader(volume, 0, o.Size))
+		return errors.Join(all...)
+	}
+	for i := range b.Manifest.Volumes {
+		volume, err := b.OpenVolume(ctx, i+1)
+		if err != nil {
+			return nil, nil, errors.Join(err, closeAll())
+		}
+		opened = append(opened, volume)
+		parts = append(parts, io.NewSectionReader(volume, 0, volume.Size()))
 	}
 	name := b.Server + "/" + b.ID
-	return &Stream{Reader: io.MultiReader(parts...), Name: name}, vs.close, nil
+	return &Stream{Reader: io.MultiReader(parts...), Name: name}, closeAll, nil
 }

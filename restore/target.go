@@ -218,24 +218,32 @@ func (w *work) startOver() error {
 		return err
 	}
 	w.state.Phase, w.state.Entries, w.state.Prepares = PhaseExtract, nil, 0
+	w.state.forget()
 	return writeState(w.dir, w.state)
 }
 
 // clear removes all files that keep does not name, and the directories that become empty.
 func (w *work) clear(keep map[string]bool) error {
-	var dirs []string
 	err := fs.WalkDir(w.data.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
+		if err != nil || entry.IsDir() || keep[name] {
 			return err
 		}
-		if entry.IsDir() {
-			dirs = append(dirs, name)
-			return nil
-		}
-		if keep[name] {
-			return nil
-		}
 		return w.data.Remove(name)
+	})
+	if err != nil {
+		return err
+	}
+	return w.prune()
+}
+
+// prune removes the empty directories: the stream knows files only.
+func (w *work) prune() error {
+	var dirs []string
+	err := fs.WalkDir(w.data.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			dirs = append(dirs, name)
+		}
+		return err
 	})
 	if err != nil {
 		return err

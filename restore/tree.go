@@ -50,6 +50,7 @@ type file struct {
 	version int    // number in the stream
 	writer  *writer
 	size    int64 // bytes, holes at its end included
+	next    int64 // where the next payload must go; only kept where no xbstream.Checker sees to it
 
 	handle  *os.File
 	written int64 // end of the last byte that was written
@@ -101,9 +102,11 @@ func (t *tree) create(name string, version int) (*file, error) {
 	return f, t.send(op{kind: opCreate, file: f})
 }
 
-// notReserved refuses names that would be in the way when the files are moved into the target.
+// notReserved refuses names that would be in the way when the files are moved into the target, or when something is
+// written beside them that was salvaged.
 func notReserved(name string) error {
-	if first, _, _ := strings.Cut(name, "/"); first == unfinishedName || first == lostFound {
+	switch first, _, _ := strings.Cut(name, "/"); first {
+	case unfinishedName, lostFound, asideName, lostListName:
 		return fmt.Errorf("file %q: %w", name, ErrReserved)
 	}
 	return nil
@@ -122,6 +125,9 @@ func (t *tree) write(f *file, offset int64, data []byte) error {
 func (t *tree) end(f *file) error {
 	return t.send(op{kind: opEnd, file: f, offset: f.size})
 }
+
+// drop takes a file away that was begun and can't be completed.
+func (t *tree) drop(f *file) error { return t.send(op{kind: opDrop, file: f}) }
 
 func (t *tree) send(o op) error {
 	t.dirty = true

@@ -16,6 +16,7 @@ const (
 	opCreate opKind = iota
 	opWrite
 	opEnd
+	opDrop
 	opBarrier
 )
 
@@ -70,6 +71,8 @@ func (w *writer) do(o op) error {
 		return w.write(o.file, o.offset, o.data)
 	case opEnd:
 		return w.end(o.file, o.offset)
+	case opDrop:
+		return w.drop(o.file)
 	}
 	return nil
 }
@@ -154,5 +157,18 @@ func (w *writer) end(f *file, size int64) error {
 		return err
 	}
 	w.tree.journal.add(f.version, f.size)
+	return nil
+}
+
+// drop closes and removes f.
+func (w *writer) drop(f *file) error {
+	if f.handle != nil {
+		if err := w.shut(f); err != nil {
+			return err
+		}
+	}
+	if err := w.tree.root.Remove(f.path); err != nil && !absent(err) {
+		return fmt.Errorf("remove %q: %w", f.path, err)
+	}
 	return nil
 }
