@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,6 +35,69 @@ func example() *Manifest {
 		Log:      Object{"backup.log.zst", 50, sum},
 		Timings:  Timings{Total: 60, Bottleneck: "source"},
 		Warnings: []string{},
+	}
+}
+
+// encryptedExample is one of an encrypted backup.
+func encryptedExample() *Manifest {
+	m := example()
+	m.Encrypted, m.Recipients, m.Key = true, []string{"age1x"}, &Object{KeyObject, 300, m.Index.SHA256}
+	for _, o := range []*Object{&m.Volumes[0], &m.Volumes[1], &m.Index, &m.Log} {
+		o.Name += sealedSuffix
+	}
+	return m
+}
+
+// someMAC stands for the code that a key makes.
+func someMAC(data []byte) []byte {
+	sum := sha256.Sum256(append([]byte("a key"), data...))
+	return sum[:]
+}
+
+func TestEncryptedManifestRoundTrip(t *testing.T) {
+	want := encryptedExample()
+	data, err := encodeManifest(want, someMAC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := decodeManifest(data)
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Fatalf("got %+v (%v), want %+v", got, err, want)
+	}
+	if again, err := encodeManifest(got, someMAC); err != nil || !bytes.Equal(again, data) {
+		t.Errorf("the second encoding differs from the first (%v)", err)
+	}
+	if !checkMAC(data, someMAC) {
+		t.Error("its code does not fit")
+	}
+	// The code covers every byte before it, and its place is fixed from the end.
+	body, _, _ := cutMAC(data)
+	for i := range body {
+		bad := bytes.Clone(data)
+		bad[i] ^= 1
+		if checkMAC(bad, someMAC) {
+			t.Errorf("byte %d changed: its code still fits", i)
+		}
+	}
+	for i := len(body); i < len(body)+macSize; i++ {
+		bad := bytes.Clone(data)
+		bad[i] ^= 1
+		if checkMAC(bad, someMAC) {
+			t.Errorf("byte %d of the code changed: it still fits", i-len(body))
+		}
+	}
+	for n := range macSize + sealSize {
+		if checkMAC(data[:n], someMAC) || checkMAC(data[len(data)-n:], someMAC) {
+			t.Errorf("%d bytes have a code that fits", n)
+		}
+	}
+	sums := string(got.Sums())
+	want3 := got.Key.SHA256 + "  key.age\n" + got.Index.SHA256 + "  index.zst.age\n"
+	if !strings.Contains(sums, "data.0002.xbs.zst.age\n"+want3) || strings.Count(sums, "\n") != 5 {
+		t.Errorf("got sums %q", sums)
+	}
+	if b := (&Backup{Manifest: got}); b.SumsFit(example().Sums()) || !b.SumsFit([]byte(sums)) || (&Backup{}).SumsFit(nil) {
+		t.Error("SumsFit does not know what fits")
 	}
 }
 
@@ -97,6 +161,14 @@ func sealedDocuments(t *testing.T) []sealed {
 	if err != nil {
 		t.Fatal(err)
 	}
+	encrypted, err := encodeManifest(encryptedExample(), someMAC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change, err := sealMAC(&keyChange{Format: 1, Recipients: []string{"age1x"}, Changed: began, Keys: []Object{{KeyObject, 300, sumOf(nil)}}}, someMAC)
+	if err != nil {
+		t.Fatal(err)
+	}
 	verified, err := seal(&Verification{Time: began, Level: "read", OK: true, Problems: []string{}, Manifest: sumOf(manifest)})
 	if err != nil {
 		t.Fatal(err)
@@ -106,6 +178,20 @@ func sealedDocuments(t *testing.T) []sealed {
 			_, err := decodeManifest(data)
 			if err != nil && !errors.Is(err, ErrManifest) {
 				t.Errorf("got error %v, want %v", err, ErrManifest)
+			}
+			return err
+		}},
+		{"encrypted " + ManifestObject, encrypted, func(data []byte) error {
+			_, err := decodeManifest(data)
+			if err != nil && !errors.Is(err, ErrManifest) {
+				t.Errorf("got error %v, want %v", err, ErrManifest)
+			}
+			return err
+		}},
+		{RekeyObject, change, func(data []byte) error {
+			_, err := decodeChange(data)
+			if err != nil && !errors.Is(err, ErrAltered) {
+				t.Errorf("got error %v, want %v", err, ErrAltered)
 			}
 			return err
 		}},
@@ -172,8 +258,11 @@ func TestSealFindsEveryDamage(t *testing.T) {
 // TestUnknownMembersAreAccepted: later versions may add members without a new format number.
 func TestUnknownMembersAreAccepted(t *testing.T) {
 	for _, doc := range sealedDocuments(t) {
-		plain := string(doc.data[:len(doc.data)-sealSize])
-		more := plain + ",\n  \"later\": {\n    \"volumes\": [\n      1\n    ]\n  }\n}"
+		plain, code := string(doc.data[:len(doc.data)-sealSize]), ""
+		if body, member, ok := cutMAC(doc.data); ok {
+			plain, code = string(body), string(member)
+		}
+		more := plain + ",\n  \"later\": {\n    \"volumes\": [\n      1\n    ]\n  }" + code + "\n}"
 		if err := doc.check(sealText(t, more)); err != nil {
 			t.Errorf("%s with an unknown member: %v", doc.name, err)
 		}
@@ -333,12 +422,22 @@ func FuzzManifest(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(data[:len(data)-sealSize])
+	if data, err = encodeManifest(encryptedExample(), someMAC); err != nil {
+		f.Fatal(err)
+	}
+	body, _, _ := cutMAC(data)
+	f.Add(body)
+	f.Add(data[:len(data)-sealSize])
 	f.Add([]byte("{\n  \"format\": 2"))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if _, err := decodeManifest(body); err == nil && bytes.Count(body, []byte(sealHead)) == 0 {
 			t.Fatal("accepted without a seal")
 		}
 		m, err := decodeManifest([]byte(string(body) + sealHead + sumOf(body) + sealTail))
+		if err != nil {
+			body = append(bytes.Clone(body), macMember(body, someMAC)...)
+			m, err = decodeManifest([]byte(string(body) + sealHead + sumOf(body) + sealTail))
+		}
 		if err != nil {
 			if !errors.Is(err, ErrManifest) && !errors.Is(err, ErrFormat) {
 				t.Fatalf("got error %v", err)
@@ -350,7 +449,7 @@ func FuzzManifest(f *testing.F) {
 				t.Fatalf("accepted object %+v", o)
 			}
 		}
-		data, err := encodeManifest(m, nil)
+		data, err := encodeManifest(m, someMAC)
 		if err != nil {
 			t.Fatal(err)
 		}

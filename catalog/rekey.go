@@ -131,9 +131,9 @@ type rekeying struct {
 func (r *rekeying) locked(ctx context.Context) (err error) {
 	b := r.backup
 	if locker, ok := r.sink.(sinks.Locker); ok {
-		lock, err := locker.Lock(ctx, join(b.Server, b.ID, rekeyLock), []byte("a change of the key of "+b.ID))
-		if err != nil {
-			return err
+		lock, held := locker.Lock(ctx, join(b.Server, b.ID, rekeyLock), []byte("a change of the key of "+b.ID))
+		if held != nil {
+			return held
 		}
 		defer func() { err = errors.Join(err, lock.Unlock()) }()
 	}

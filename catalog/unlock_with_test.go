@@ -1,0 +1,14 @@
+package catalog
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/mbwrap/mbwrap/encrypt"
+)
+
+func TestUnlockWith(t *testing.T) {
+	t.Skip("placeholder")
+	_ = errors.Is
+	_ = encrypt.NewKey
+}
