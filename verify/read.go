@@ -19,16 +19,23 @@ type blockReader struct {
 	index   *catalog.Index
 	volumes *catalog.StoredVolumes
 	damage  *damage
-	covered int64 // raw offset up to which damage has been reported
+	covered int64  // raw offset up to which damage has been reported
+	gap     func() // told of every damage
 }
 
-// readBlocks decodes blocks, which are some of those of the index, and hands them to take. c.blocks must be set.
-func (c *checker) readBlocks(ctx context.Context, index *catalog.Index, blocks iter.Seq[pipeline.Block], take func(*pipeline.Raw) error) error {
+// taker is who gets the decoded blocks.
+type taker interface {
+	take(*pipeline.Raw) error
+	gap() // the next block that is taken is not the one that follows, or there is none
+}
+
+// readBlocks decodes blocks, which are some of those of the index. c.blocks must be set.
+func (c *checker) readBlocks(ctx context.Context, index *catalog.Index, blocks iter.Seq[pipeline.Block], to taker) error {
 	row, err := codec.Lookup(c.backup.Manifest.Codec)
 	if err != nil {
 		return err
 	}
-	r := &blockReader{checker: c, index: index, volumes: c.backup.StoredVolumes(ctx), damage: newDamage(index)}
+	r := &blockReader{checker: c, index: index, volumes: c.backup.StoredVolumes(ctx), damage: newDamage(index), gap: to.gap}
 	r.volumes.Salvage = true // what stands in front of a broken end is read, too
 	defer r.volumes.Close()  // opened for reading only
 	defer r.damage.close()
@@ -41,7 +48,7 @@ func (c *checker) readBlocks(ctx context.Context, index *catalog.Index, blocks i
 		Codec: row, Jobs: c.options.Jobs, Blocks: blocks, Meter: c.options.Meter,
 		Volume:   func(n int) (io.ReaderAt, error) { return r.volume(ctx, n) },
 		OnDamage: func(e *pipeline.BlockError) error { return r.damaged(ctx, e) },
-	}, take)
+	}, to.take)
 	c.lostVersion = r.damage.lost
 	return err
 }
@@ -126,6 +133,7 @@ func (r *blockReader) damaged(ctx context.Context, e *pipeline.BlockError) error
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	r.gap()
 	if e.Block.Raw < r.covered {
 		return nil // told with the first block of its volume
 	}

@@ -22,7 +22,7 @@ func (c *checker) read(ctx context.Context) error {
 	c.blocks = newBlockMap(index)
 	s := c.newStream(index)
 	defer s.close()
-	if err := c.readBlocks(ctx, index, index.AllBlocks(), s.take); err != nil {
+	if err := c.readBlocks(ctx, index, index.AllBlocks(), s); err != nil {
 		return err
 	}
 	s.finish()

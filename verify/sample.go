@@ -78,20 +78,27 @@ func (c *checker) readSample(ctx context.Context) error {
 // decodeSample decodes the chosen blocks and, above level Hash, follows the whole chunks in them.
 func (c *checker) decodeSample(ctx context.Context, index *catalog.Index, set *chosen) error {
 	if c.options.Level == Hash {
-		return c.readBlocks(ctx, index, set.blocks(index), func(raw *pipeline.Raw) error {
-			c.report.RawBytes += int64(len(raw.Data))
-			raw.Release()
-			return nil
-		})
+		return c.readBlocks(ctx, index, set.blocks(index), counter{c})
 	}
 	s := c.newStream(index)
 	defer s.close()
-	if err := c.readBlocks(ctx, index, set.blocks(index), s.take); err != nil {
+	if err := c.readBlocks(ctx, index, set.blocks(index), s); err != nil {
 		return err
 	}
 	s.finish()
 	return nil
 }
+
+// counter takes blocks and counts them only.
+type counter struct{ checker *checker }
+
+func (c counter) take(raw *pipeline.Raw) error {
+	c.checker.report.RawBytes += int64(len(raw.Data))
+	raw.Release()
+	return nil
+}
+
+func (c counter) gap() {}
 
 // newSample counts what will be read, and tells how much that is.
 func (c *checker) newSample(index *catalog.Index, set *chosen, seed uint64) *Sample {

@@ -67,12 +67,20 @@ type made struct {
 	codec      string
 	blockSize  int
 	volumeSize int64
+	index      []byte // the index, when it is not the right one
+	server     string // version of the server
 }
 
 // backup files raw as a backup and returns the repository, its folder and the backup.
 func backup(t testing.TB, raw []byte, o made) (*catalog.Repository, string, *catalog.Backup) {
 	t.Helper()
-	dir := t.TempDir()
+	return filed(t, raw, o, catalog.BeginOptions{})
+}
+
+// filed files raw as a backup, encrypted if there is a key.
+func filed(t testing.TB, raw []byte, o made, begin catalog.BeginOptions) (*catalog.Repository, string, *catalog.Backup) {
+	t.Helper()
+	dir := memoryDir(t)
 	sink, err := sinks.NewLocal(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -87,9 +95,8 @@ func backup(t testing.TB, raw []byte, o made) (*catalog.Repository, string, *cat
 		t.Fatal(err)
 	}
 	started := time.Date(2026, 11, 30, 18, 1, 2, 0, time.UTC)
-	p, err := catalog.Begin(ctx, []*catalog.Repository{r}, "db1", catalog.BeginOptions{
-		Type: catalog.Full, Started: started, Codec: row,
-	})
+	begin.Type, begin.Started, begin.Codec = catalog.Full, started, row
+	p, err := catalog.Begin(ctx, []*catalog.Repository{r}, "db1", begin)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,11 +109,15 @@ func backup(t testing.TB, raw []byte, o made) (*catalog.Repository, string, *cat
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &catalog.Manifest{
-		Type: catalog.Full, Started: started, Finished: started, Codec: o.codec, Level: "auto",
-		RawBytes: result.RawSize, Blocks: result.Blocks, BlockSize: int64(o.blockSize),
+	encoded := index.Encode()
+	if o.index != nil {
+		encoded = o.index
 	}
-	if err := p.Commit(ctx, m, index.Encode(), []byte("a log, whatever it says\n")); err != nil {
+	m := &catalog.Manifest{
+		Type: catalog.Full, Started: started, Finished: started, Codec: o.codec, Level: "auto", Source: "tool",
+		RawBytes: result.RawSize, Blocks: result.Blocks, BlockSize: int64(o.blockSize), ServerVersion: o.server,
+	}
+	if err := p.Commit(ctx, m, encoded, []byte("a log, whatever it says\n")); err != nil {
 		t.Fatal(err)
 	}
 	b, err := r.Find(ctx, "db1", catalog.Latest)
@@ -114,6 +125,21 @@ func backup(t testing.TB, raw []byte, o made) (*catalog.Repository, string, *cat
 		t.Fatal(err)
 	}
 	return r, filepath.Join(dir, "db1", b.ID), b
+}
+
+// memoryDir is a temporary directory in memory where there is such a place: these tests are not about disks.
+func memoryDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "mbwrap-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 func level(row *codec.Codec) int {
@@ -152,7 +178,7 @@ func TestGoodBackups(t *testing.T) {
 	for _, name := range []string{"zstd", "gzip", "lz4", "none"} {
 		for _, volume := range []int64{0, 10_000} {
 			t.Run(fmt.Sprintf("%s/volumes of %d", name, volume), func(t *testing.T) {
-				_, _, b := backup(t, raw, made{name, 4096, volume})
+				_, _, b := backup(t, raw, made{codec: name, blockSize: 4096, volumeSize: volume})
 				for _, l := range offline() {
 					report := run(t, b, l)
 					if !report.OK || len(report.Problems) > 0 {
@@ -191,7 +217,7 @@ func objects(t testing.TB, dir string) []string {
 // small is a backup of a few kilobytes in several blocks and volumes.
 func small(t testing.TB, name string) (*catalog.Repository, string, *catalog.Backup) {
 	raw := wholeStream(t, file{"db/t.ibd", letters(2000)}, file{"db/u.ibd", letters(5000)})
-	r, dir, b := backup(t, raw, made{name, 4096, 2500})
+	r, dir, b := backup(t, raw, made{codec: name, blockSize: 4096, volumeSize: 2500})
 	if len(b.Manifest.Volumes) < 2 {
 		t.Fatalf("got %d volumes, want several", len(b.Manifest.Volumes))
 	}
@@ -300,7 +326,7 @@ func TestReadAloneFindsDamage(t *testing.T) {
 
 func TestDamageIsDescribed(t *testing.T) {
 	raw := wholeStream(t, file{"db/t.ibd", letters(3000)}, file{"db/u.ibd", letters(30_000)}, file{"db/v.ibd", letters(3000)})
-	r, dir, b := backup(t, raw, made{"zstd", 4096, 0})
+	r, dir, b := backup(t, raw, made{codec: "zstd", blockSize: 4096, volumeSize: 0})
 	path := filepath.Join(dir, b.Manifest.Volumes[0].Name)
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -392,7 +418,7 @@ func TestForeignParts(t *testing.T) {
 	t.Run("index of another backup", func(t *testing.T) {
 		r, dir, b := small(t, "zstd")
 		raw := wholeStream(t, file{"db/x.ibd", letters(2000)}, file{"db/u.ibd", letters(5000)})
-		_, other, _ := backup(t, raw, made{"zstd", 4096, 2500})
+		_, other, _ := backup(t, raw, made{codec: "zstd", blockSize: 4096, volumeSize: 2500})
 		replace(t, filepath.Join(other, "index.zst"), filepath.Join(dir, "index.zst"))
 		if report := run(t, again(t, r, b.ID), Read); report.OK {
 			t.Error("another backup's index was not found out")
@@ -456,7 +482,7 @@ func TestStreamThatEndsEarly(t *testing.T) {
 	if _, err := w.WriteFile("db/t.ibd", bytes.NewReader(letters(5000))); err != nil {
 		t.Fatal(err)
 	}
-	_, _, b := backup(t, raw.Bytes(), made{"zstd", 4096, 0})
+	_, _, b := backup(t, raw.Bytes(), made{codec: "zstd", blockSize: 4096, volumeSize: 0})
 	if report := run(t, b, Hash); !report.OK {
 		t.Errorf("level hash: got %v, want that the bytes are as they were stored", report.Problems)
 	}
