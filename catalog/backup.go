@@ -39,7 +39,7 @@ type Backup struct {
 	changeErr error      // why key.json says nothing
 
 	key     *encrypt.Key // once unlocked
-	opened  Object       // the key.age that it was in
+	opened  Object       // the key.age that Unlock found it in
 	altered error        // what Unlock found wrong
 	forged  bool         // and it was the manifest
 }

@@ -146,6 +146,26 @@ func keyOf(data []byte) Object { return Object{KeyObject, int64(len(data)), sumO
 // or damaged. After ErrAltered the backup is open all the same if its key could be had, which Locked tells: who wants to
 // save what can be saved may go on, knowing that.
 func (b *Backup) Unlock(ctx context.Context, ids *encrypt.Identities) error {
+	if b.Locked() && ids.Empty() {
+		return &KeyError{b.ID, b.Recipients(), errNoIdentity}
+	}
+	return b.unlock(ctx, func(sealed []byte) (*encrypt.Key, error) {
+		key, err := encrypt.OpenKey(sealed, ids)
+		if err == nil {
+			b.opened = keyOf(sealed)
+		}
+		return key, err
+	})
+}
+
+// UnlockWith is Unlock for who has the backup's own key already, as the run that has just made the backup does. key.age
+// is not opened, but it must be there and be one of Keys.
+func (b *Backup) UnlockWith(ctx context.Context, key *encrypt.Key) error {
+	return b.unlock(ctx, func([]byte) (*encrypt.Key, error) { return key, nil })
+}
+
+// unlock does what Unlock says; open opens key.age.
+func (b *Backup) unlock(ctx context.Context, open func([]byte) (*encrypt.Key, error)) error {
 	switch {
 	case b.Manifest == nil:
 		return fmt.Errorf("backup %s: %w: it can't be read", b.ID, ErrManifest)
@@ -153,8 +173,6 @@ func (b *Backup) Unlock(ctx context.Context, ids *encrypt.Identities) error {
 		return nil
 	case b.key != nil:
 		return b.altered
-	case ids.Empty():
-		return &KeyError{b.ID, b.Recipients(), errNoIdentity}
 	}
 	if b.changeErr != nil { // it may have been mended, or been out of reach
 		if b.change, b.changeErr = b.readChange(ctx); b.changeErr != nil && !errors.Is(b.changeErr, ErrAltered) {
@@ -165,11 +183,11 @@ func (b *Backup) Unlock(ctx context.Context, ids *encrypt.Identities) error {
 	if doubt != nil && (data == nil || !errors.Is(doubt, ErrAltered)) {
 		return doubt
 	}
-	key, err := encrypt.OpenKey(data, ids)
+	key, err := open(data)
 	if err != nil {
 		return b.unopened(err, doubt)
 	}
-	b.key, b.change, b.opened = key, change, keyOf(data)
+	b.key, b.change = key, change
 	b.altered = b.prove(doubt)
 	return b.altered
 }

@@ -21,7 +21,7 @@ func TestEveryByteCounts(t *testing.T) {
 	plain := []byte("small, but with a header, a stanza, a MAC, a nonce, a body and a tag")
 	for _, postQuantum := range []bool{false, true} {
 		key := newKey(t, postQuantum)
-		ids := key.s.identities
+		ids := key.secret().identities
 		sealed := sealAll(t, key, plain)
 		header := regions(sealed)
 		masks := []byte{1, 0x80, 0x20}
@@ -249,7 +249,7 @@ func TestFrontOfOddFiles(t *testing.T) {
 	key := newKey(t, false)
 	empty := sealAll(t, key, nil)
 	payload := regions(empty) + nonceSize
-	fileKey, err := age.DecryptHeader(empty[:regions(empty)], key.s.identities.keys()...)
+	fileKey, err := age.DecryptHeader(empty[:regions(empty)], key.secret().identities.keys()...)
 	if err != nil {
 		t.Fatal(err)
 	}

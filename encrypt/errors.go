@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"filippo.io/age"
+	"filippo.io/age/armor"
 	"filippo.io/age/plugin"
 )
 
@@ -191,5 +192,12 @@ func explain(err error, format string, args ...any) error {
 	if e, ok := errors.AsType[*failure](err); ok {
 		return e
 	}
+	if broken, ok := errors.AsType[*armor.Error](err); ok { // it repeats what it found
+		if err = errArmour; errors.Is(broken, io.ErrUnexpectedEOF) {
+			err = io.ErrUnexpectedEOF
+		}
+	}
 	return damaged(err, format, args...)
 }
+
+var errArmour = errors.New("the armour is broken")

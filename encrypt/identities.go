@@ -19,7 +19,7 @@ const maxIdentityFile = 1 << 20
 
 // Identities open files. They hold secrets, which no fmt verb prints. They may be used by several goroutines at once;
 // a passphrase is asked for once and then remembered, also that there was none or that it was wrong.
-type Identities struct{ list *[]identity } // behind a pointer, so that no fmt verb follows it
+type Identities struct{ list func() []identity } // a function, because no fmt verb looks into one
 
 type identity struct {
 	key       age.Identity
@@ -121,7 +121,7 @@ func parseIdentity(line string, ui PluginUI) (identity, error) {
 // newIdentities puts identities into the order in which they are tried.
 func newIdentities(list []identity) *Identities {
 	slices.SortStableFunc(list, func(a, b identity) int { return a.rank - b.rank })
-	return &Identities{&list}
+	return &Identities{func() []identity { return list }}
 }
 
 // PassphraseIdentity makes the identity that is the knowledge of a passphrase, taken as it is.
@@ -165,7 +165,7 @@ func (ids *Identities) all() []identity {
 	if ids == nil || ids.list == nil {
 		return nil
 	}
-	return *ids.list
+	return ids.list()
 }
 
 // keys returns the identities as age wants them.

@@ -19,8 +19,8 @@ const (
 
 // Key is the identity of one backup, made for it: everything in the backup is sealed with it. Its recipient is told to
 // nobody, so that only who holds the key can make a file that it opens. It never changes, may be used by several
-// goroutines at once, and no fmt verb prints it.
-type Key struct{ s *secret } // behind a pointer, so that no fmt verb follows it
+// goroutines at once, and no fmt verb prints it. The zero value is of no use.
+type Key struct{ secret func() *secret } // a function, because no fmt verb looks into one
 
 type secret struct {
 	text       string // the line of an identity file
@@ -50,7 +50,8 @@ func parseKey(text string) (*Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Key{&secret{text, newIdentities([]identity{one}), recipients}}, nil
+	s := &secret{text, newIdentities([]identity{one}), recipients}
+	return &Key{func() *secret { return s }}, nil
 }
 
 // SealTo returns the key as an age identity file, encrypted to r: age -d turns it into a file that age -d -i takes.
@@ -60,7 +61,7 @@ func (k *Key) SealTo(r *Recipients) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := io.WriteString(w, keyHead+k.s.text+"\n"); err != nil {
+	if _, err := io.WriteString(w, keyHead+k.secret().text+"\n"); err != nil {
 		return nil, fmt.Errorf("seal key: %w", err)
 	}
 	if err := w.Close(); err != nil {
@@ -112,27 +113,27 @@ func readKey(text string) (*Key, error) {
 }
 
 // PostQuantum tells whether the key is a post-quantum one.
-func (k *Key) PostQuantum() bool { return k.s.recipients.PostQuantum() }
+func (k *Key) PostQuantum() bool { return k.secret().recipients.PostQuantum() }
 
 // Seal begins an age file that only the key opens; see Recipients.Seal.
-func (k *Key) Seal(w io.Writer) (io.WriteCloser, error) { return k.s.recipients.Seal(w) }
+func (k *Key) Seal(w io.Writer) (io.WriteCloser, error) { return k.secret().recipients.Seal(w) }
 
 // Open is Identities.Open with the key. A file that was sealed with another key can't be told from one with a damaged
 // header: it matches ErrDamaged, never ErrNoMatch.
 func (k *Key) Open(r io.Reader) (io.Reader, error) {
-	plain, err := k.s.identities.Open(r)
+	plain, err := k.secret().identities.Open(r)
 	return plain, ownError(err)
 }
 
 // OpenAt is Identities.OpenAt with the key; errors as those of Open.
 func (k *Key) OpenAt(r io.ReaderAt, size int64) (*Plain, error) {
-	p, err := k.s.identities.OpenAt(r, size)
+	p, err := k.secret().identities.OpenAt(r, size)
 	return p, ownError(err)
 }
 
 // OpenFrontAt is Identities.OpenFrontAt with the key; errors as those of Open.
 func (k *Key) OpenFrontAt(r io.ReaderAt, size int64) (*Plain, error) {
-	p, err := k.s.identities.OpenFrontAt(r, size)
+	p, err := k.secret().identities.OpenFrontAt(r, size)
 	return p, ownError(err)
 }
 
@@ -148,7 +149,7 @@ func ownError(err error) error {
 // derives from the identity, as its line stands in an identity file, without salt and with purpose as info. Compare
 // with hmac.Equal.
 func (k *Key) MAC(purpose string, data []byte) []byte {
-	key, err := hkdf.Key(sha256.New, []byte(k.s.text), nil, purpose, sha256.Size)
+	key, err := hkdf.Key(sha256.New, []byte(k.secret().text), nil, purpose, sha256.Size)
 	if err != nil {
 		panic("encrypt: internal error: derive MAC key: " + err.Error()) // only for lengths that HKDF does not have
 	}

@@ -76,7 +76,7 @@ func (o IdentityOptions) ask() (string, error) {
 func lockedFile(data []byte, o IdentityOptions) (*Identities, error) {
 	asked := &probe{}
 	if _, err := age.Decrypt(binary(data), asked); !asked.seen {
-		return nil, fmt.Errorf("the encrypted identity file is damaged: %s", shorten(err.Error()))
+		return nil, fmt.Errorf("encrypted identity file: %v", explain(err, "its header does not parse"))
 	}
 	if !slices.Equal(asked.types, []string{"scrypt"}) {
 		return nil, fmt.Errorf("the identity file is encrypted to %s and not to a passphrase: decrypt it first",
@@ -107,17 +107,20 @@ func unlockFile(data []byte, o IdentityOptions) (*Identities, error) {
 		return nil, errors.New("the passphrase is wrong")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("its header: %s", shorten(err.Error()))
+		return nil, notDamaged(explain(err, "its header"))
 	}
 	plain, err := io.ReadAll(r)
 	if err != nil {
-		return nil, fmt.Errorf("its content: %s", shorten(err.Error()))
+		return nil, notDamaged(explain(err, "its content"))
 	}
 	if Sealed(plain) {
 		return nil, errors.New("there is another encrypted file inside")
 	}
 	return parseIdentities(plain, o)
 }
+
+// notDamaged keeps the text of err only: a damaged identity file is no damage of what it should open.
+func notDamaged(err error) error { return errors.New(err.Error()) }
 
 // probe looks at the stanzas of a header and opens nothing.
 type probe struct {

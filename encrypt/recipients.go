@@ -24,7 +24,7 @@ const (
 
 // Recipients are whom a file is sealed to. They hold nothing secret but for a passphrase, never change, and may be
 // used by several goroutines at once.
-type Recipients struct{ list *[]recipient } // behind a pointer, so that no fmt verb follows it to a passphrase
+type Recipients struct{ list func() []recipient } // a function, because no fmt verb looks for a passphrase in one
 
 type recipient struct {
 	text   string // public
@@ -70,7 +70,11 @@ func ParseRecipients(lines ...string) (*Recipients, error) {
 	if err := checkMix(list); err != nil {
 		return nil, err
 	}
-	return &Recipients{&list}, nil
+	return newRecipients(list), nil
+}
+
+func newRecipients(list []recipient) *Recipients {
+	return &Recipients{func() []recipient { return list }}
 }
 
 // checkMix refuses post-quantum recipients beside classic ones.
@@ -203,7 +207,7 @@ func Passphrase(passphrase string) (*Recipients, error) {
 	if err != nil {
 		return nil, errors.New("the passphrase is empty")
 	}
-	return &Recipients{&[]recipient{{text: "passphrase", key: key, kind: byPassphrase}}}, nil
+	return newRecipients([]recipient{{text: "passphrase", key: key, kind: byPassphrase}}), nil
 }
 
 // maxWorkFactor is the highest work factor of a passphrase that is accepted when opening: 2 to this power rounds of
@@ -244,7 +248,7 @@ func (r *Recipients) changed(change func(recipient) recipient) *Recipients {
 	for i := range list {
 		list[i] = change(list[i])
 	}
-	return &Recipients{&list}
+	return newRecipients(list)
 }
 
 // all returns the recipients; r may be nil or the zero value.
@@ -252,7 +256,7 @@ func (r *Recipients) all() []recipient {
 	if r == nil || r.list == nil {
 		return nil
 	}
-	return *r.list
+	return r.list()
 }
 
 // Strings returns the public texts, as they were given; "passphrase" stands for a passphrase.

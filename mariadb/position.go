@@ -70,13 +70,17 @@ func (p Position) CheckLSN(from uint64) error {
 // tool's whole command line.
 const maxMetadata = 1 << 20
 
-// ServerArgs returns the server options without which a server does not understand the restored files, for
-// [Scratch].Args: page size and the names of the system tablespace's files.
+// ServerArgs returns the server options without which a server does not understand the restored files: page size, the
+// names of the system tablespace's files, the number of undo tablespaces, the kind of checksums.
 func (p Position) ServerArgs() []string {
 	var args []string
-	for _, name := range []string{"innodb_page_size", "innodb_data_file_path"} {
-		if value := p.Config[name]; value != "" {
-			args = append(args, "--"+name+"="+value)
+	for _, o := range []struct{ key, option string }{
+		{"innodb_page_size", "--innodb_page_size"}, {"innodb_data_file_path", "--innodb_data_file_path"},
+		{"innodb_undo_tablespaces", "--innodb_undo_tablespaces"},
+		{"innodb_checksum_algorithm", "--loose-innodb_checksum_algorithm"}, // not known to every version
+	} {
+		if value := p.Config[o.key]; value != "" {
+			args = append(args, o.option+"="+value)
 		}
 	}
 	return args

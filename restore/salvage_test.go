@@ -254,17 +254,22 @@ func TestSalvageEverySeal(t *testing.T) {
 			blocks := allBlocks(t, backup)
 			for n := range backup.Manifest.Volumes {
 				salvageSeals(t, backup, n+1, func(result restore.Result, start, end int64) {
-					lost := map[string]bool{}
-					for _, b := range blocks {
-						if b.Volume == n+1 && b.Stored < end && start < b.Stored+b.StoredSize {
-							maps.Copy(lost, lostBy(parts, b.Raw, b.Raw+b.RawSize))
-						}
-					}
-					assertSalvaged(t, result, whole, lost)
+					assertSalvaged(t, result, whole, lostIn(blocks, parts, n+1, start, end))
 				})
 			}
 		})
 	}
+}
+
+// lostIn returns the files that have a part in blocks that have a part in a volume from start to end.
+func lostIn(blocks []pipeline.Block, parts map[string]extents, volume int, start, end int64) map[string]bool {
+	lost := map[string]bool{}
+	for _, b := range blocks {
+		if b.Volume == volume && b.Stored < end && start < b.Stored+b.StoredSize {
+			maps.Copy(lost, lostBy(parts, b.Raw, b.Raw+b.RawSize))
+		}
+	}
+	return lost
 }
 
 // salvageSeals damages the parts of an encrypted volume and tells check which bytes of plaintext that costs.

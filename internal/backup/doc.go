@@ -190,13 +190,29 @@ func (r *run) stream(ctx context.Context, dst pipeline.Volumes) (err error) {
 	r.packed, err = pipeline.Pack(ctx, dst, watched, pipeline.PackOptions{
 		Codec: r.options.Codec, Level: r.options.Level, Jobs: r.options.Jobs,
 		BlockSize: r.options.BlockSize, VolumeSize: r.options.VolumeSize,
-		Check: r.checker, OnBlock: r.index.Block, Meter: r.options.Meter,
+		Check: inPieces{r.checker}, OnBlock: r.index.Block, Meter: r.options.Meter,
 		Interrupt: func() { r.source.Stop() }, // its error is returned by the deferred call
 	})
 	if err != nil {
 		return r.blame(err)
 	}
 	return r.checker.Close()
+}
+
+// inPieces writes what is written to it in pieces that stay in a core's cache while one handler after the other looks at
+// them.
+type inPieces struct{ io.Writer }
+
+// checkPiece is the size of a piece in bytes. The check of pages costs half as much as in whole blocks of 4 MiB.
+const checkPiece = 256 << 10
+
+func (w inPieces) Write(p []byte) (n int, err error) {
+	for n < len(p) && err == nil {
+		var wrote int
+		wrote, err = w.Writer.Write(p[n:min(n+checkPiece, len(p))])
+		n += wrote
+	}
+	return n, err
 }
 
 // blame returns the error that is at the root of err: a stream that breaks off because its source failed is the

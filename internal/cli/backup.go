@@ -13,12 +13,15 @@ type backupOptions struct {
 	common
 	serverFlags
 	hookFlags
+	sealFlags
 	Type         string
 	Codec, Level string
 	Jobs         int
 	VolumeSize   int64
 	Verify       string
+	Scratch      string
 	SkipCheck    bool
+	CheckPages   bool
 	Stdin        bool
 	To           string
 	Expect       string
@@ -64,7 +67,7 @@ func (s *serverFlags) connect() (mariadb.ConnectOptions, error) {
 	password := s.Password
 	if s.PasswordFile != "" {
 		var err error
-		if password, err = readSecretFile(s.PasswordFile); err != nil {
+		if password, err = readSecretFile("password", s.PasswordFile); err != nil {
 			return mariadb.ConnectOptions{}, err
 		}
 	}
@@ -75,7 +78,7 @@ func (s *serverFlags) connect() (mariadb.ConnectOptions, error) {
 
 func newBackup(env *Env) *command {
 	o := &backupOptions{
-		Type: "full", Codec: "zstd", Level: "auto", Verify: "none", Expect: "backup", Create: true,
+		Type: "full", Codec: "zstd", Level: "auto", Verify: "none", Expect: "backup", Create: true, CheckPages: true,
 		VolumeSize: 64 << 30, StallTimeout: time.Hour, KillAfter: 10 * time.Second,
 	}
 	return &command{
@@ -85,16 +88,20 @@ func newBackup(env *Env) *command {
 			"and the exit status is not 0. Success is silent without a terminal. A repository that does not exist yet is " +
 			"created; --no-create refuses to, which keeps a backup from landing on a disk that was not mounted.\n\n" +
 			"--stdin and --to are the last stages of a shell pipeline in one process: --stdin takes the stream from " +
-			"standard input, --to writes one compressed stream to a file or standard output instead of a repository.",
+			"standard input, --to writes one compressed stream to a file or standard output instead of a repository.\n\n" +
+			"--encrypt-to encrypts everything but the manifest with age, to people's or an escrow's public keys: this host " +
+			"can then write backups but not read them, and neither can whoever stores them. --verify still works, right " +
+			"after the backup.",
 		examples: []string{
 			"mbwrap backup --repo /backups",
 			"mbwrap backup --repo /backups --repo /mnt/nas --verify read # two places in one pass, then read back",
+			"mbwrap backup --repo /backups --encrypt-to age1… # made with: mbwrap keygen FILE",
 			"mbwrap backup --repo /backups --defaults-file /etc/mysql/backup.cnf -- --databases='shop crm'",
 			"mariadb-backup --backup --stream=mbstream | mbwrap backup --stdin --to /backups/full.xbs.zst",
 			"mbwrap backup --to - --codec gzip | ssh store 'cat > full.xbs.gz'",
 		},
 		exits:    []int{exitWarnings, exitSource, exitStream, exitSink, exitDamage, exitLocked, exitTimeout},
-		settings: slices.Concat(o.own(), o.serverFlags.settings(), o.hookFlags.settings()),
+		settings: slices.Concat(o.own(), o.sealFlags.settings(), o.serverFlags.settings(), o.hookFlags.settings()),
 		common:   &o.common, places: true,
 		run: func(ctx context.Context, in input) error {
 			o.rest = in.rest
@@ -111,8 +118,10 @@ func (o *backupOptions) own() []*setting {
 		text(&o.Level, "level", "N", "gzip 1-9, lz4 1-9, zstd 1-19, or auto"),
 		number(&o.Jobs, "jobs", "N", "compression workers (default: one a core)"),
 		bytesize(&o.VolumeSize, "volume-size", "SIZE", "stored bytes after which a new volume begins; 0: one volume"),
-		text(&o.Verify, "verify", "LEVEL", "verify the backup after the commit: none, hash or read").
+		text(&o.Verify, "verify", "LEVEL", "verify the backup after the commit: none, hash, read, pages or restore").
 			among(append([]string{"none"}, levelNames()...)...),
+		text(&o.Scratch, "scratch-dir", "DIR", "where --verify restore puts its files (default: $TMPDIR, or /var/tmp)"),
+		toggle(&o.CheckPages, "check-pages", "check the checksum of every InnoDB page as it passes by"),
 		toggle(&o.SkipCheck, "skip-check", "no look at the server before the run"),
 		toggle(&o.Stdin, "stdin", "take the stream from standard input instead of running the tool"),
 		text(&o.To, "to", "FILE", "write one compressed stream to FILE, or - for standard output; no repository"),

@@ -16,6 +16,7 @@ import (
 	"github.com/mbwrap/mbwrap/internal/backup"
 	"github.com/mbwrap/mbwrap/internal/progress"
 	"github.com/mbwrap/mbwrap/mariadb"
+	"github.com/mbwrap/mbwrap/mariadb/scratch"
 	"github.com/mbwrap/mbwrap/pipeline"
 	"github.com/mbwrap/mbwrap/sinks"
 	"github.com/mbwrap/mbwrap/verify"
@@ -118,6 +119,10 @@ func (r *backupRun) options() (backup.Options, error) {
 	if err != nil {
 		return backup.Options{}, err
 	}
+	to, err := r.recipients(r.env)
+	if err != nil {
+		return backup.Options{}, err
+	}
 	if r.host, err = r.env.Hostname(); err != nil {
 		return backup.Options{}, fmt.Errorf("find the name of this host: %w", err)
 	}
@@ -125,7 +130,7 @@ func (r *backupRun) options() (backup.Options, error) {
 		Start: r.startTool, Source: "tool", ToolOptions: optionNames(r.rest),
 		Codec: row, Level: level, LevelText: r.Level, Jobs: r.Jobs, VolumeSize: r.VolumeSize, LimitRate: r.LimitRate,
 		MaxRuntime: r.MaxRuntime, StallTimeout: r.StallTimeout,
-		FailOnShrink: r.FailOnShrink, AnyStream: r.Expect == "any",
+		FailOnShrink: r.FailOnShrink, AnyStream: r.Expect == "any", Recipients: to, CheckPages: r.CheckPages,
 		Meter: r.meter, OnPhase: r.phase,
 	}
 	if r.Stdin {
@@ -279,7 +284,7 @@ func (r *backupRun) tell(ctx context.Context, result *backup.Result) error {
 	r.summary(result)
 	var all error
 	if r.Verify != "none" {
-		all = r.verify(ctx, m)
+		all = r.verify(ctx, result)
 	}
 	for _, warning := range slices.Concat(m.Warnings, result.Details) {
 		r.env.warnf("%s", printable(warning))
@@ -300,8 +305,12 @@ func (r *backupRun) tell(ctx context.Context, result *backup.Result) error {
 }
 
 // verify reads the backup back from every repository that got it.
-func (r *backupRun) verify(ctx context.Context, m *catalog.Manifest) error {
-	o := &verifyOptions{common: r.common, Level: r.Verify, Jobs: r.Jobs}
+func (r *backupRun) verify(ctx context.Context, result *backup.Result) error {
+	m := result.Manifest
+	o := &verifyOptions{
+		common: r.common, serverFlags: r.serverFlags, Level: r.Verify, Jobs: r.Jobs, Scratch: r.Scratch,
+		Check: string(scratch.Medium), key: result.Key,
+	}
 	for _, repository := range r.target.Repositories {
 		b, err := repository.Find(ctx, m.Server, m.ID)
 		if errors.Is(err, catalog.ErrNoBackup) {

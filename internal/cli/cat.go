@@ -11,6 +11,7 @@ import (
 
 type catOptions struct {
 	common
+	keyFlags
 	Jobs int
 }
 
@@ -25,9 +26,11 @@ func newCat(env *Env) *command {
 			"mbwrap cat latest --repo /backups | mbstream -x -C /restore",
 			"mbwrap cat latest --repo /backups | ssh db2 'mbwrap extract - --target-dir /restore'",
 		},
-		exits:    []int{exitStream, exitSink, exitNoBackup},
-		settings: []*setting{number(&o.Jobs, "jobs", "N", "decoding workers (default: one a core)")},
-		common:   &o.common, places: true,
+		exits: []int{exitStream, exitSink, exitKey, exitNoBackup},
+		settings: append([]*setting{
+			number(&o.Jobs, "jobs", "N", "decoding workers (default: one a core)"),
+		}, o.keyFlags.settings()...),
+		common: &o.common, places: true,
 		run: func(ctx context.Context, in input) error { return runCat(ctx, o, env, in.arg(0)) },
 	}
 }
@@ -36,7 +39,7 @@ func runCat(ctx context.Context, o *catOptions, env *Env, ref string) error {
 	if env.StdoutTTY {
 		return usagef("standard output is a terminal, and the stream is binary: redirect or pipe it")
 	}
-	b, err := findUsable(ctx, env, &o.common, ref)
+	b, err := findOpen(ctx, env, &o.common, openOptions{ref, &o.keyFlags})
 	if err != nil {
 		return err
 	}

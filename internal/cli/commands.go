@@ -14,6 +14,8 @@ func commands(env *Env) []*command {
 		newExtract(env),
 		newGC(env),
 		newHowto(env),
+		newKeygen(env),
+		newRekey(env),
 		newVersion(env),
 		newCompletion(env),
 	}

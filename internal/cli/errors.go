@@ -11,6 +11,7 @@ import (
 
 	"github.com/mbwrap/mbwrap/catalog"
 	"github.com/mbwrap/mbwrap/codec"
+	"github.com/mbwrap/mbwrap/encrypt"
 	"github.com/mbwrap/mbwrap/internal/backup"
 	"github.com/mbwrap/mbwrap/internal/config"
 	"github.com/mbwrap/mbwrap/mariadb"
@@ -98,6 +99,10 @@ var rules = []rule{
 	{is(errWarnings), exitWarnings, ""},
 
 	// what the rooms report
+	{as[*keyFileError], exitKey, ""},
+	{as[*catalog.KeyError], exitKey, ""}, // its hint names the recipients
+	{is(encrypt.ErrNoMatch), exitKey, "is the key the one that this was encrypted to? give it with --identity FILE"},
+	{is(encrypt.ErrMixed), exitUsage, "age keeps post-quantum and other recipients apart: which of them is it to be?"},
 	{as[*mariadb.UsageError], exitUsage, ""},
 	{as[*sinks.LockedError], exitLocked, "is the other run alive? wait for it: --wait-lock 1h"},
 	{is(backup.ErrStalled), exitTimeout, "is the server stuck, or waiting for a lock? try: mbwrap check; or a longer --stall-timeout"},
@@ -124,9 +129,11 @@ var rules = []rule{
 	{is(xbstream.ErrMetadata), exitStream, "was the stream cut? what is only part of a backup needs --expect any"},
 	{as[*xbstream.Error], exitStream, "how much of it is damaged? try: mbwrap verify"},
 	{is(pipeline.ErrBlock), exitStream, "how much of it is damaged? try: mbwrap verify"},
+	{is(encrypt.ErrDamaged), exitStream, "how much of it is damaged? try: mbwrap verify"},
 	{is(codec.ErrCorrupt), exitStream, "was it cut or changed on its way? compare it with where it came from"},
 	{is(catalog.ErrMissing), exitStream, "what else is missing? try: mbwrap verify"},
 	{is(catalog.ErrIndex), exitStream, "how much of it is damaged? try: mbwrap verify"},
+	{is(catalog.ErrAltered), exitStream, "who can write to the repository? look at docs/SECURITY.md; try: mbwrap verify"},
 	{is(catalog.ErrManifest), exitStream, "how much of it is damaged? try: mbwrap verify"},
 	{is(catalog.ErrNoBackup), exitNoBackup, "which backups are there? try: mbwrap list"},
 	{is(catalog.ErrAmbiguous), exitUsage, "which one? try: mbwrap list"},
@@ -175,7 +182,25 @@ func judge(err error) (code int, hint string) {
 	if advice := toolAdvice(err); advice != "" {
 		hint = advice
 	}
+	if advice := keyAdvice(err); advice != "" && code == exitKey {
+		hint = advice
+	}
 	return code, hint
+}
+
+// keyAdvice says which key is wanted.
+func keyAdvice(err error) string {
+	if e, ok := errors.AsType[*keyFileError](err); ok {
+		return e.hint
+	}
+	e, ok := errors.AsType[*catalog.KeyError](err)
+	switch {
+	case !ok:
+		return ""
+	case slices.Contains(e.Recipients, "passphrase"):
+		return "what is its passphrase? give it with --passphrase-file FILE"
+	}
+	return "where is the identity of " + listed(e.Recipients) + "? give it with --identity FILE"
 }
 
 // toolAdvice returns what the tool's room knows about its own errors.

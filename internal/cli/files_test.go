@@ -40,7 +40,7 @@ func TestReadSecretFile(t *testing.T) {
 		"a device":        {"/dev/zero", strings.Repeat("\x00", maxSecret)},
 	}
 	for name, test := range good {
-		if got, err := readSecretFile(test.path); err != nil || got != test.want {
+		if got, err := readSecretFile("password", test.path); err != nil || got != test.want {
 			t.Errorf("%s: got %q, %v, want %q", name, got[:min(len(got), 20)], err, test.want[:min(len(test.want), 20)])
 		}
 	}
@@ -55,7 +55,7 @@ func TestReadSecretFile(t *testing.T) {
 		"a directory, which is one": {dir, "is empty", exitUsage},
 	}
 	for name, test := range bad {
-		got, err := readSecretFile(test.path)
+		got, err := readSecretFile("password", test.path)
 		if got != "" || err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %q, %v, want %q", name, got, err, test.want)
 			continue

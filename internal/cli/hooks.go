@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -242,18 +243,18 @@ func writeMetrics(name string, o outcome) error {
 	good("mbwrap_last_success_timestamp_seconds", "When the last good backup was complete.", finished.Unix())
 	good("mbwrap_raw_bytes", "Size of the last good backup before compression.", o.RawBytes)
 	good("mbwrap_stored_bytes", "Size of the last good backup as stored.", o.StoredBytes)
-	return replaceFile(name, b.String())
+	return replaceFile(name, b.String(), 0o644)
 }
 
-// replaceFile gives the file new content, readable by everybody, in one step.
-func replaceFile(name, text string) error {
-	temp, err := os.CreateTemp(filepath.Dir(name), ".mbwrap-metrics-*")
+// replaceFile gives the file new content and a mode in one step.
+func replaceFile(name, text string, mode fs.FileMode) error {
+	temp, err := os.CreateTemp(filepath.Dir(name), ".mbwrap-new-*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(temp.Name()) // gone already when all went well
 	_, err = temp.WriteString(text)
-	if cherr := temp.Chmod(0o644); err == nil {
+	if cherr := temp.Chmod(mode); err == nil {
 		err = cherr
 	}
 	if cerr := temp.Close(); err == nil {

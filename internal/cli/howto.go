@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/mbwrap/mbwrap/catalog"
@@ -12,6 +13,7 @@ import (
 
 type howtoOptions struct {
 	common
+	keyFlags
 	Target string
 }
 
@@ -20,15 +22,16 @@ func newHowto(env *Env) *command {
 	return &command{
 		name: "howto", summary: "print the commands that restore a backup without mbwrap", args: "BACKUP", least: 1, most: 1,
 		about: "Prints a shell script that restores the backup with stock tools only: sha256sum, the codec's own program, " +
-			"mbstream and mariadb-backup. Keep it with the backup for the day on which mbwrap is not at hand.",
+			"mbstream and mariadb-backup, and age if the backup is encrypted. Keep it with the backup for the day on which " +
+			"mbwrap is not at hand. No key is needed to print it; with one it also says whether mbstream can read this backup.",
 		examples: []string{
 			"mbwrap howto latest --repo /backups",
-			"mbwrap howto latest --repo /backups --target-dir /srv/restore | sh",
+			"mbwrap howto latest --repo /backups --target-dir /srv/restore | bash",
 		},
 		exits: []int{exitNoBackup},
-		settings: []*setting{
+		settings: append([]*setting{
 			text(&o.Target, "target-dir", "DIR", "the data directory that the commands make"),
-		},
+		}, o.keyFlags.settings()...),
 		common: &o.common, places: true,
 		run: func(ctx context.Context, in input) error { return runHowto(ctx, o, env, in.arg(0)) },
 	}
@@ -53,11 +56,10 @@ func runHowto(ctx context.Context, o *howtoOptions, env *Env, ref string) error 
 	if err != nil {
 		return err
 	}
-	index, err := b.Index(ctx)
+	refused, err := o.refused(ctx, env, b)
 	if err != nil {
 		return err
 	}
-	refused := refusedByMbstream(index)
 	if o.JSON {
 		return writeJSON(env.Stdout, howtoJSON{b.ID, commands, refused})
 	}
@@ -68,7 +70,7 @@ func runHowto(ctx context.Context, o *howtoOptions, env *Env, ref string) error 
 # Every line must succeed before the next one is run.
 set -euo pipefail
 
-`, b.ID, b.Server, printable(m.ServerVersion), strings.Fields(decoders[m.Codec])[0], toolVersion(m))
+`, b.ID, b.Server, printable(m.ServerVersion), programs(m), toolVersion(m))
 	if refused != "" {
 		fmt.Fprintf(env.Stdout, `# mbstream can't extract this backup, although it is good: %s.
 # Restore it with mbwrap, or put "mbwrap extract - --target-dir" in the place of "mbstream -x -C" below and remove the
@@ -89,6 +91,39 @@ echo "mbstream can't extract this backup; read this script" >&2; exit 1
 		fmt.Fprintln(env.Stdout)
 	}
 	return nil
+}
+
+// refused tells why mbstream can't extract the backup. Of one that stays locked that is not known.
+func (o *howtoOptions) refused(ctx context.Context, env *Env, b *catalog.Backup) (string, error) {
+	ids, err := o.identities(env)
+	if err != nil {
+		return "", err
+	}
+	if b.Locked() {
+		if ids == nil {
+			return "", nil
+		}
+		if err := b.Unlock(ctx, ids); err != nil {
+			return "", err
+		}
+	}
+	index, err := b.Index(ctx)
+	if err != nil {
+		return "", err
+	}
+	return refusedByMbstream(index), nil
+}
+
+// programs names the programs that decode the volumes.
+func programs(m *catalog.Manifest) string {
+	decoder := strings.Fields(decoders[m.Codec])[0]
+	switch {
+	case !m.Encrypted:
+		return decoder
+	case slices.ContainsFunc(m.Recipients, func(r string) bool { return strings.HasPrefix(r, "age1pq1") }):
+		return "age (1.3 or newer), " + decoder
+	}
+	return "age, " + decoder
 }
 
 // toolVersion names the release series that must prepare the backup.
@@ -116,16 +151,30 @@ func howto(b *catalog.Backup, target string) ([]string, error) {
 		volumes = append(volumes, shellQuote(v.Name))
 	}
 	to := shellQuote(target)
-	return []string{
-		"cd " + shellQuote(dir),
-		"sha256sum --quiet -c SHA256SUMS",
-		"mkdir -m 700 " + to,
-		fmt.Sprintf("cat %s | %s | mbstream -x -C %s", strings.Join(volumes, " "), decode, to),
+	commands := []string{"cd " + shellQuote(dir), "sha256sum --quiet -c SHA256SUMS"}
+	read := "cat " + strings.Join(volumes, " ")
+	if m.Encrypted {
+		commands = append(commands, openKey(b)...)
+		read = fmt.Sprintf("for v in %s; do age -d -i \"$key\" \"$v\" || exit; done", strings.Join(volumes, " "))
+	}
+	return append(commands,
+		"mkdir -m 700 "+to,
+		fmt.Sprintf("%s | %s | mbstream -x -C %s", read, decode, to),
 		// mbstream ends with status 0 on a stream that is cut between two chunks; the last file shows that it was not.
 		fmt.Sprintf("test -s %[1]s/xtrabackup_info -o -s %[1]s/mariadb_backup_info", to),
-		"mariadb-backup --prepare --target-dir=" + to,
-		"if [ \"$(id -u)\" = 0 ]; then chown -R mysql:mysql " + to + "; fi",
-	}, nil
+		"mariadb-backup --prepare --target-dir="+to,
+		"if [ \"$(id -u)\" = 0 ]; then chown -R mysql:mysql "+to+"; fi",
+	), nil
+}
+
+// openKey returns the commands that open the backup's own identity, which the volumes are encrypted to. It stays in a
+// private file, which goes when the script ends.
+func openKey(b *catalog.Backup) []string {
+	open := `age -d -i "${IDENTITY:?set it to the file with your age identity or SSH key}"`
+	if slices.Contains(b.Recipients(), "passphrase") {
+		open = "age -d"
+	}
+	return []string{"key=$(mktemp)", `trap 'rm -f "$key"' EXIT`, open + ` key.age > "$key"`}
 }
 
 // refusedByMbstream tells why mbstream (10.11.19) does not extract a stream that is good, or "". It checks the end of a

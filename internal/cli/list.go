@@ -122,6 +122,9 @@ func listTable(backups []*catalog.Backup, several bool) *table {
 			row[3] = progress.Duration(m.Finished.Sub(m.Started))
 			row[4], row[5] = progress.Size(m.RawBytes), progress.Size(m.StoredBytes)
 			row[6], row[7] = progress.Ratio(m.RawBytes, m.StoredBytes), codecText(m)
+			if m.Encrypted {
+				row[7] += ", age"
+			}
 		}
 		t.add(row...)
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,7 +18,9 @@ import (
 
 type restoreOptions struct {
 	common
+	keyFlags
 	Target    string
+	Salvage   bool
 	Prepare   bool
 	UseMemory int64
 	Owner     string
@@ -35,14 +38,16 @@ func newRestore(env *Env) *command {
 			"default), or the path of a plain stream, compressed or not (- for standard input).\n\n" +
 			"The target must be absent, or empty but for lost+found. All work is done in mbwrap-restore.unfinished inside " +
 			"of it until everything is complete, so that no server can be started on half a restore. Interrupted? Run the " +
-			"same command again: what is complete and checked is kept.",
+			"same command again: what is complete and checked is kept.\n\n" +
+			"--salvage is for a backup that is damaged and the only one: it restores everything that is intact and lists " +
+			"what is lost.",
 		examples: []string{
 			"mbwrap restore --repo /backups --target-dir /var/lib/mysql",
 			"mbwrap restore --repo /backups 20261130T1801 --target-dir /srv/restore --use-memory 8GiB",
 			"mbwrap restore /backups/full.xbs.zst --target-dir /srv/restore",
 		},
-		exits: []int{exitWarnings, exitSource, exitStream, exitSink, exitNoBackup, exitLocked},
-		settings: []*setting{
+		exits: []int{exitWarnings, exitSource, exitStream, exitSink, exitKey, exitNoBackup, exitLocked},
+		settings: append([]*setting{
 			text(&o.Target, "target-dir", "DIR", "the data directory to make"),
 			toggle(&o.Prepare, "prepare", "prepare the files with mariadb-backup"),
 			bytesize(&o.UseMemory, "use-memory", "SIZE", "memory for the prepare (default: from what is free)"),
@@ -50,7 +55,8 @@ func newRestore(env *Env) *command {
 			number(&o.Jobs, "jobs", "N", "decoding workers (default: one a core)"),
 			text(&o.Tool, "tool", "PATH", "the mariadb-backup to prepare with"),
 			toggle(&o.SkipSpace, "skip-space-check", "do not compare the backup's size with the free space first"),
-		},
+			toggle(&o.Salvage, "salvage", "restore what is intact of a damaged backup"),
+		}, o.keyFlags.settings()...),
 		common: &o.common, places: true,
 		run: func(ctx context.Context, in input) error { return runRestore(ctx, o, env, in.arg(0)) },
 	}
@@ -66,7 +72,7 @@ func runRestore(ctx context.Context, o *restoreOptions, env *Env, ref string) er
 	meter := new(pipeline.Meter)
 	options := restore.Options{
 		Target: o.Target, NoPrepare: !o.Prepare, Tool: o.Tool, UseMemory: o.UseMemory, Owner: o.Owner, Jobs: o.Jobs,
-		SkipSpace: o.SkipSpace, Version: programVersion(), Meter: meter,
+		SkipSpace: o.SkipSpace, Salvage: o.Salvage, Version: programVersion(), Meter: meter,
 		OnTool: func(e mariadb.Event) {
 			if e.Text != "" {
 				env.detailf("mariadb-backup: %s", e.Text)
@@ -95,7 +101,7 @@ func runRestore(ctx context.Context, o *restoreOptions, env *Env, ref string) er
 // source finds what to restore.
 func (o *restoreOptions) source(ctx context.Context, env *Env, ref string, options *restore.Options) (string, error) {
 	if isFile(ref) {
-		stream, err := openStream(env, ref)
+		stream, err := openStream(env, ref, &o.keyFlags)
 		options.Stream = stream
 		return "restore", err
 	}
@@ -106,12 +112,18 @@ func (o *restoreOptions) source(ctx context.Context, env *Env, ref string, optio
 	if b.State == catalog.Bad {
 		env.warnf("%s is bad: its last verification found damage", b.ID)
 	}
+	err = o.unlock(ctx, env, b)
+	if o.Salvage && errors.Is(err, catalog.ErrAltered) {
+		env.warnf("%v", err)
+		err = nil
+	}
 	options.Backup = b
-	return "restore " + b.ID, nil
+	return "restore " + b.ID, err
 }
 
-// openStream opens a plain stream: a file, or "-" for standard input.
-func openStream(env *Env, ref string) (*restore.Stream, error) {
+// openStream opens a plain stream: a file, or "-" for standard input. If it is encrypted with age it is decrypted with what
+// keys give.
+func openStream(env *Env, ref string, keys *keyFlags) (*restore.Stream, error) {
 	f, err := openFile(env, ref)
 	if err != nil {
 		return nil, err
@@ -122,7 +134,7 @@ func openStream(env *Env, ref string) (*restore.Stream, error) {
 			f.Close() // opened for reading only
 		}
 	}
-	s := &restore.Stream{Reader: f, Name: ref, Interrupt: stop}
+	s := &restore.Stream{Reader: &unsealer{env: env, keys: keys, name: ref, src: f}, Name: ref, Interrupt: stop}
 	if ref == "-" {
 		s.Name = "standard input"
 		return s, nil

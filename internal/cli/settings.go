@@ -96,6 +96,11 @@ func span(dst *time.Duration, name, arg, help string) *setting {
 	return bind(dst, name, parseSpan).described(arg, preset, help)
 }
 
+// fraction is a part of a whole: 10%, 0.1.
+func fraction(dst *float64, name, arg, help string) *setting {
+	return bind(dst, name, parseFraction).described(arg, "", help)
+}
+
 // list is a setting that may repeat; the values of one source replace those of a weaker one.
 func list(dst *[]string, name, arg, help string) *setting {
 	s := &setting{name: name, many: true, preset: strings.Join(*dst, ", ")}

@@ -29,6 +29,7 @@ func newShow(env *Env) *command {
 // showJSON is list's record with the manifest and the whole verification.
 type showJSON struct {
 	backupJSON
+	Recipients   []string              `json:"recipients"` // that can open it now
 	Manifest     *catalog.Manifest     `json:"manifest"`
 	Verification *catalog.Verification `json:"verification"`
 }
@@ -39,12 +40,17 @@ func runShow(ctx context.Context, o *showOptions, env *Env, ref string) error {
 		return err
 	}
 	if o.JSON {
-		return writeJSON(env.Stdout, showJSON{toJSON(b), b.Manifest, b.Verified})
+		recipients := []string{}
+		if b.Manifest != nil {
+			recipients = append(recipients, b.Recipients()...)
+		}
+		return writeJSON(env.Stdout, showJSON{toJSON(b), recipients, b.Manifest, b.Verified})
 	}
 	fmt.Fprintf(env.Stdout, "Backup        %s\nServer        %s\nRepository    %s\nState         %s\n",
 		b.ID, b.Server, b.Repository.Location(), b.State)
 	if b.Manifest != nil {
 		showManifest(env.Stdout, b.Manifest)
+		showRecipients(env.Stdout, b)
 	}
 	showVerification(env.Stdout, b)
 	return nil
@@ -82,6 +88,17 @@ func showManifest(w io.Writer, m *catalog.Manifest) {
 	}
 	for _, warning := range m.Warnings {
 		line("Warning", "%s", printable(warning))
+	}
+}
+
+// showRecipients writes who can read the backup.
+func showRecipients(w io.Writer, b *catalog.Backup) {
+	if !b.Manifest.Encrypted {
+		fmt.Fprintf(w, "Encrypted     no\n")
+		return
+	}
+	for _, r := range b.Recipients() {
+		fmt.Fprintf(w, "Encrypted to  %s\n", printable(r))
 	}
 }
 

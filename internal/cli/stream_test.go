@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -25,10 +27,10 @@ type streamSpec struct {
 
 // scriptMkstream makes an xbstream in FILE:
 //
-//	mkstream FILE [tables=3] [size=100000] [from=0] [to=47751] [short=1]
+//	mkstream FILE [tables=3] [size=98304] [from=0] [to=47751] [short=1]
 func scriptMkstream(ts *testscript.TestScript, neg bool, args []string) {
 	scriptArgs(ts, neg, args, 1, "mkstream FILE [NAME=NUMBER…]")
-	values := map[string]uint64{"tables": 3, "size": 100_000, "from": 0, "to": 47751, "short": 0}
+	values := map[string]uint64{"tables": 3, "size": 98_304, "from": 0, "to": 47751, "short": 0}
 	for _, a := range args[1:] {
 		name, text, _ := strings.Cut(a, "=")
 		n, err := strconv.ParseUint(text, 10, 64)
@@ -49,10 +51,10 @@ func scriptMkstream(ts *testscript.TestScript, neg bool, args []string) {
 func writeStream(dst io.Writer, s streamSpec) error {
 	w := xbstream.NewWriter(dst)
 	random := rand.New(rand.NewPCG(1, 2))
-	err := addFile(w, "ibdata1", rows(random, 50_000))
+	err := addFile(w, "ibdata1", pages(random, 3*pageSize))
 	for i := range s.tables {
 		name := fmt.Sprintf("shop/t%04d", i+1)
-		err = errors.Join(err, addFile(w, name+".ibd", rows(random, s.size)), addFile(w, name+".frm", "\xfe\x01definition"))
+		err = errors.Join(err, addFile(w, name+".ibd", pages(random, s.size)), addFile(w, name+".frm", "\xfe\x01definition"))
 	}
 	err = errors.Join(err, addFile(w, "ib_logfile0", rows(random, 10_000)))
 	if s.short {
@@ -85,6 +87,29 @@ func rows(random *rand.Rand, size int) string {
 		fmt.Fprintf(&b, "%08d customer %04x order %d open\n", b.Len(), random.IntN(1<<16), random.IntN(1000))
 	}
 	return b.String()[:size]
+}
+
+// pageSize is InnoDB's usual one, in bytes.
+const pageSize = 16384
+
+// pages makes a tablespace of rows: whole pages of the default format, full_crc32, with right checksums, and a rest.
+func pages(random *rand.Rand, size int) string {
+	data := []byte(rows(random, size))
+	for number := range size / pageSize {
+		page := data[number*pageSize : (number+1)*pageSize]
+		clear(page[:38])
+		binary.BigEndian.PutUint32(page[4:], uint32(number))
+		binary.BigEndian.PutUint32(page[20:], 47751) // the LSN, which the end of the page repeats
+		binary.BigEndian.PutUint32(page[pageSize-8:], 47751)
+		binary.BigEndian.PutUint16(page[24:], 17855) // a B-tree's page
+		if number == 0 {
+			binary.BigEndian.PutUint16(page[24:], 8) // the space's header
+			binary.BigEndian.PutUint32(page[54:], 0x15)
+		}
+		sum := crc32.Checksum(page[:pageSize-4], crc32.MakeTable(crc32.Castagnoli))
+		binary.BigEndian.PutUint32(page[pageSize-4:], sum)
+	}
+	return string(data)
 }
 
 func TestStreamsAreBackups(t *testing.T) {

@@ -88,3 +88,16 @@ func formatSpan(d time.Duration) string {
 	}
 	return text
 }
+
+// parseFraction reads a part of a whole: a percentage, or a number from 0 to 1.
+func parseFraction(v string) (float64, error) {
+	digits, percent := strings.CutSuffix(strings.TrimSpace(v), "%")
+	n, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
+	if percent {
+		n /= 100
+	}
+	if err != nil || !(n >= 0 && n <= 1) {
+		return 0, errors.New("want a part such as 10% or 0.1")
+	}
+	return n, nil
+}

@@ -3,42 +3,86 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mbwrap/mbwrap/catalog"
-	"github.com/mbwrap/mbwrap/internal/progress"
+	"github.com/mbwrap/mbwrap/encrypt"
+	"github.com/mbwrap/mbwrap/mariadb/scratch"
 	"github.com/mbwrap/mbwrap/pipeline"
 	"github.com/mbwrap/mbwrap/verify"
 )
 
 type verifyOptions struct {
 	common
-	Level string
-	Jobs  int
-	All   bool
+	keyFlags
+	serverFlags
+	Level  string
+	Jobs   int
+	All    bool
+	Since  time.Duration
+	Sample float64
+
+	Scratch      string
+	Keep         bool
+	UseMemory    int64
+	Check        string
+	SQL          string
+	Baseline     string
+	SaveBaseline string
+	Drift        float64
+
+	key        *encrypt.Key // of the backup that this process has just made
+	statements []scratch.Statement
+	baseline   *verify.Baseline
 }
 
 func newVerify(env *Env) *command {
-	o := &verifyOptions{Level: string(verify.Read)}
+	o := &verifyOptions{Level: string(verify.Read), Check: string(scratch.Medium)}
 	return &command{
 		name: "verify", summary: "find out what a backup is worth", args: "[BACKUP…]", most: -1,
 		about: "hash compares the stored bytes with their SHA-256: no key is needed and nothing is decoded. read also " +
 			"decodes every block, checks every checksum in the stream, that every file is whole and that the stream is " +
-			"complete, and compares the index with it. Without BACKUP it verifies the latest. The result is recorded " +
-			"beside the backup, and list shows it: a backup that failed is bad, and latest passes it over.",
+			"complete, and compares the index with it. pages also checks the checksum of every page of InnoDB's files. " +
+			"restore also restores the backup into a scratch directory, prepares it, starts a server on it that can reach " +
+			"nothing and nobody, has it check every table, and removes it all; it says how long a real restore would take.\n\n" +
+			"Without BACKUP it verifies the latest. The result is recorded beside the backup, and list shows it: a backup " +
+			"that failed is bad, and latest passes it over. For damage the report says where it is, which tables it hits, " +
+			"and what can still be restored.\n\n" +
+			"--sample reads some blocks, chosen at random, and says what it did not read. --save-baseline counts the rows of " +
+			"every table of the running server; --baseline compares a restored backup with that. --sql runs your own " +
+			"statements: a line \"-- expect: VALUE\" after one says what it must return.",
 		examples: []string{
 			"mbwrap verify --repo /backups",
-			"mbwrap verify --repo /backups --level hash --all # every backup, as fast as the disk",
-			"mbwrap verify --repo /backups 20261130T1801 --json",
+			"mbwrap verify --repo /backups --level hash --all # every backup, as fast as the disk, without a key",
+			"mbwrap verify --repo /backups --level restore --identity backup.key --scratch-dir /srv/scratch",
+			"mbwrap verify --repo /backups --all --since 7d --sample 10%",
+			"mbwrap verify --save-baseline rows.json --socket /run/mysqld/mysqld.sock",
 		},
-		exits: []int{exitDamage, exitNoBackup},
-		settings: []*setting{
-			text(&o.Level, "level", "LEVEL", "hash or read").among(levelNames()...),
-			number(&o.Jobs, "jobs", "N", "workers (default: one a core)"),
-			toggle(&o.All, "all", "verify every backup, of --server or of all servers"),
-		},
-		common: &o.common, places: true,
+		exits:    []int{exitSource, exitStream, exitSink, exitKey, exitDamage, exitNoBackup},
+		settings: slices.Concat(o.own(), o.keyFlags.settings(), o.serverFlags.settings()),
+		common:   &o.common, places: true,
 		run: func(ctx context.Context, in input) error { return runVerify(ctx, o, env, in.args) },
+	}
+}
+
+// own returns the flags that are the command's own.
+func (o *verifyOptions) own() []*setting {
+	return []*setting{
+		text(&o.Level, "level", "LEVEL", "hash, read, pages or restore; each includes the ones before").among(levelNames()...),
+		number(&o.Jobs, "jobs", "N", "workers (default: one a core)"),
+		toggle(&o.All, "all", "verify every backup, of --server or of all servers"),
+		span(&o.Since, "since", "TIME", "with --all: only backups that began within this time, such as 7d"),
+		fraction(&o.Sample, "sample", "PART", "read this part of the blocks, such as 10% (default: all)"),
+		text(&o.Scratch, "scratch-dir", "DIR", "where level restore puts its files (default: $TMPDIR, or /var/tmp)"),
+		toggle(&o.Keep, "keep", "leave the restored files of level restore there"),
+		bytesize(&o.UseMemory, "use-memory", "SIZE", "memory for the prepare of level restore (default: from what is free)"),
+		text(&o.Check, "check", "MODE", "how the server checks tables: quick, medium or extended").
+			among(string(scratch.Quick), string(scratch.Medium), string(scratch.Extended)),
+		text(&o.SQL, "sql", "FILE", "statements that must return what FILE says"),
+		text(&o.Baseline, "baseline", "FILE", "the rows that every table must have, from --save-baseline"),
+		fraction(&o.Drift, "baseline-drift", "PART", "how far a table's rows may be off the baseline, such as 1%"),
+		text(&o.SaveBaseline, "save-baseline", "FILE", "count the rows of the running server into FILE, and verify nothing"),
 	}
 }
 
@@ -50,7 +94,32 @@ func levelNames() []string {
 	return names
 }
 
+// check refuses flags that contradict each other.
+func (o *verifyOptions) check(refs []string) error {
+	deep := o.Level == string(verify.Restore)
+	switch {
+	case o.All && len(refs) > 0:
+		return usagef("--all and %s: which of them?", quoted(refs))
+	case o.Since > 0 && !o.All:
+		return usagef("--since goes with --all")
+	case deep && o.Sample > 0 && o.Sample < 1:
+		return usagef("--sample: level restore needs all of a backup")
+	case !deep && (o.SQL != "" || o.Baseline != ""):
+		return usagef("--sql and --baseline look at a restored server: they go with --level restore")
+	}
+	return nil
+}
+
 func runVerify(ctx context.Context, o *verifyOptions, env *Env, refs []string) error {
+	if o.SaveBaseline != "" {
+		return saveBaseline(ctx, o, env)
+	}
+	if err := o.check(refs); err != nil {
+		return err
+	}
+	if err := o.load(); err != nil {
+		return err
+	}
 	backups, err := o.chosen(ctx, env, refs)
 	if err != nil {
 		return err
@@ -85,10 +154,7 @@ func runVerify(ctx context.Context, o *verifyOptions, env *Env, refs []string) e
 // chosen returns the backups to verify.
 func (o *verifyOptions) chosen(ctx context.Context, env *Env, refs []string) ([]*catalog.Backup, error) {
 	if o.All {
-		if len(refs) > 0 {
-			return nil, usagef("--all and %s: which of them?", quoted(refs))
-		}
-		return allBackups(ctx, &o.common)
+		return o.recent(env, func() ([]*catalog.Backup, error) { return allBackups(ctx, &o.common) })
 	}
 	if len(refs) == 0 {
 		refs = []string{catalog.Latest}
@@ -102,6 +168,19 @@ func (o *verifyOptions) chosen(ctx context.Context, env *Env, refs []string) ([]
 		all = append(all, b)
 	}
 	return all, nil
+}
+
+// recent leaves out what is older than --since.
+func (o *verifyOptions) recent(env *Env, list func() ([]*catalog.Backup, error)) ([]*catalog.Backup, error) {
+	all, err := list()
+	if o.Since == 0 || err != nil {
+		return all, err
+	}
+	first := env.Now().Add(-o.Since)
+	return slices.DeleteFunc(all, func(b *catalog.Backup) bool {
+		started, _, ok := catalog.ParseID(b.ID)
+		return ok && started.Before(first)
+	}), nil
 }
 
 // allBackups returns every committed backup of --server, or of all servers.
@@ -131,59 +210,27 @@ func verifyOne(ctx context.Context, o *verifyOptions, env *Env, b *catalog.Backu
 	if err != nil {
 		return nil, err
 	}
-	meter := new(pipeline.Meter)
-	total := int64(0)
-	if b.Manifest != nil && level != verify.Hash {
-		total = b.Manifest.RawBytes
+	if level, err = o.open(ctx, env, verification{b, level}); err != nil {
+		return nil, err
 	}
-	_, end := env.watch("verify "+b.ID, total, meter)
+	meter := new(pipeline.Meter)
+	reporter, end := env.watch("verify "+b.ID, 0, meter)
 	defer end()
-	report, err := verify.Run(ctx, b, verify.Options{Level: level, Jobs: o.Jobs, Meter: meter})
+	report, err := verify.Run(ctx, b, verify.Options{
+		Level: level, Jobs: o.Jobs, Meter: meter, Sample: o.Sample, Trial: o.trial(env),
+		OnPhase: reporter.SetPhase, OnTotal: reporter.SetTotal,
+	})
 	end()
 	if err != nil {
 		return nil, err
 	}
 	if !o.JSON {
-		tellReport(env, report)
+		if err := tellReport(env, report); err != nil {
+			return nil, err
+		}
 	}
 	if err := record(ctx, env, b, report); err != nil {
 		env.warnf("the result could not be recorded beside the backup: %v", err)
 	}
 	return report, nil
-}
-
-// tellReport writes the report for people. Damage goes to standard output even in cron: it is what was asked for.
-func tellReport(env *Env, r *verify.Report) {
-	if r.OK {
-		size := r.RawBytes
-		if r.Level == verify.Hash {
-			size = r.StoredBytes
-		}
-		env.notef("%s is good (%s): %s in %s, %s", r.ID, r.Level, progress.Size(size),
-			progress.Duration(r.Duration), progress.Rate(size, r.Duration))
-		return
-	}
-	fmt.Fprintf(env.Stdout, "%s is damaged (%s):\n", r.ID, r.Level)
-	for _, p := range r.Problems {
-		fmt.Fprintf(env.Stdout, "  %s\n", printable(p.String()))
-	}
-}
-
-// maxRecorded is how many problems are kept beside the backup.
-const maxRecorded = 20
-
-// record stores the result beside the backup. A backup without a readable manifest is bad anyway.
-func record(ctx context.Context, env *Env, b *catalog.Backup, r *verify.Report) error {
-	if b.Manifest == nil {
-		return nil
-	}
-	v := &catalog.Verification{
-		Time: env.Now().UTC().Truncate(time.Second), Level: string(r.Level), OK: r.OK,
-		Mbwrap: programVersion(), Seconds: r.Seconds,
-	}
-	v.Host, _ = env.Hostname() // it is there for people only
-	for _, p := range r.Problems[:min(len(r.Problems), maxRecorded)] {
-		v.Problems = append(v.Problems, p.String())
-	}
-	return b.Record(ctx, v)
 }

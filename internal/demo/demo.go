@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -24,6 +25,7 @@ type demo struct {
 	server  *scratch.Server // the one that runs, or nil
 
 	atBackup, changed, restored map[string]uint64 // CHECKSUM TABLE by name
+	recipient                   string            // the public half of the key in the file key
 	backup                      backupFacts
 	backupTime, restoreTime     time.Duration
 }
@@ -38,13 +40,15 @@ type backupFacts struct {
 
 func (d *demo) repo() string   { return filepath.Join(d.work, "backups") }
 func (d *demo) target() string { return filepath.Join(d.work, "restored") }
+func (d *demo) key() string    { return filepath.Join(d.work, "operator.key") }
 
 // run goes through the steps; the first that fails ends it.
 func (d *demo) run(ctx context.Context) error {
 	d.screen.title("mbwrap: a backup that restores")
 	d.screen.note("everything happens in %s and is removed at the end", d.work)
 	for _, step := range []func(context.Context) error{
-		d.startServer, d.load, d.takeBackup, d.listBackups, d.verifyBackup, d.changeData, d.restoreBackup, d.startRestored, d.compare,
+		d.startServer, d.load, d.makeKey, d.takeBackup, d.listBackups, d.verifyBackup, d.changeData, d.restoreBackup,
+		d.startRestored, d.compare,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -118,11 +122,25 @@ func (d *demo) load(ctx context.Context) error {
 	return nil
 }
 
+// makeKey makes the key that the backup is encrypted to. A real one would be made, and stay, on another host.
+func (d *demo) makeKey(ctx context.Context) error {
+	d.screen.begin("Make a key: the database host gets the public half only")
+	d.screen.command([]string{"mbwrap", "keygen", d.key()})
+	out, err := exec.CommandContext(ctx, d.program, "keygen", d.key()).Output()
+	if err != nil {
+		return fmt.Errorf("mbwrap keygen: %w", err)
+	}
+	d.recipient = strings.TrimSpace(string(out))
+	d.screen.say("%s", d.recipient)
+	return nil
+}
+
 func (d *demo) takeBackup(ctx context.Context) error {
-	done := d.screen.begin("Back it up")
+	done := d.screen.begin("Back it up, encrypted")
 	defer done()
 	started := time.Now()
-	err := d.mbwrap(ctx, "backup", "--repo", d.repo(), "--server", "demo", "--user", "root", "--socket", d.server.Socket(), "-v")
+	err := d.mbwrap(ctx, "backup", "--repo", d.repo(), "--server", "demo", "--encrypt-to", d.recipient,
+		"--user", "root", "--socket", d.server.Socket(), "-v")
 	if err != nil {
 		return err
 	}
@@ -153,9 +171,10 @@ func (d *demo) listBackups(ctx context.Context) error {
 }
 
 func (d *demo) verifyBackup(ctx context.Context) error {
-	done := d.screen.begin("Verify it: every stored byte, every block, every checksum in the stream")
+	done := d.screen.begin("Verify it: every byte, every page, and a server that checks every table of a trial restore")
 	defer done()
-	return d.mbwrap(ctx, "verify", "--repo", d.repo(), "--server", "demo", "--level", "read", "-v", "latest")
+	return d.mbwrap(ctx, "verify", "--repo", d.repo(), "--server", "demo", "--identity", d.key(), "--level", "restore",
+		"--scratch-dir", d.work, "-v", "latest")
 }
 
 func (d *demo) changeData(ctx context.Context) error {
@@ -178,7 +197,8 @@ func (d *demo) restoreBackup(ctx context.Context) error {
 	done := d.screen.begin("Restore")
 	defer done()
 	started := time.Now()
-	err := d.mbwrap(ctx, "restore", "--repo", d.repo(), "--server", "demo", "--target-dir", d.target(), "-v", "latest")
+	err := d.mbwrap(ctx, "restore", "--repo", d.repo(), "--server", "demo", "--identity", d.key(),
+		"--target-dir", d.target(), "-v", "latest")
 	d.restoreTime = time.Since(started)
 	return err
 }

@@ -1,9 +1,14 @@
 package scratch
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/mbwrap/mbwrap/mariadb/internal/tables"
 	"github.com/mbwrap/mbwrap/mariadb/server"
 )
 
@@ -32,7 +37,7 @@ const (
 // CheckOptions says how to check tables.
 type CheckOptions struct {
 	Mode     Mode // "" is Medium
-	Parallel int  // tables at a time; below 1 is one
+	Parallel int  // tables at a time, at most 32; below 1 is one
 	// OnTotal is told once how many tables there are, OnTable each one as it is done. They are called by one goroutine
 	// at a time. They may be nil.
 	OnTotal func(int)
@@ -51,10 +56,74 @@ type Table struct {
 // String returns the name as "database.table".
 func (t Table) String() string { return t.Schema + "." + t.Name }
 
-// CheckTables has the server check every base table, its own in mysql and sys included, sorted by name. See the package
-// comment.
+const (
+	// mostChecks is how many tables are checked at a time.
+	mostChecks = 32
+	// mostCrashes is after how many ends of the server the rest is left unchecked.
+	mostCrashes = 20
+)
+
+// CheckTables has the server check every base table, its own in mysql and sys included, and returns them sorted by name.
+// Data files whose definition is lost are in the list, too. Tables whose engine may reach out of the data directory are
+// never opened, and are not checked.
+//
+// A server that ends while it checks a table is a finding about that table: another one is started for the rest, and
+// handles that DB has returned before are closed. If it does not come up again, what is left is not checked. The error
+// is for an ended context, or a server that does not run.
 func (s *Server) CheckTables(ctx context.Context, o CheckOptions) ([]Table, error) {
-	return nil, errNotRunning
+	if s.db == nil {
+		return nil, errNotRunning
+	}
+	if o.Mode == "" {
+		o.Mode = Medium
+	}
+	if !slices.Contains([]Mode{Quick, Medium, Extended}, o.Mode) {
+		return nil, fmt.Errorf("unknown mode %q of a check", o.Mode)
+	}
+	all, err := tables.List(ctx, s.db)
+	if err != nil {
+		return nil, fmt.Errorf("list tables: %w", err)
+	}
+	lost, err := s.orphans(ctx, all)
+	if err != nil {
+		return nil, fmt.Errorf("look for lost definitions: %w", err)
+	}
+	c := &check{server: s, o: o, statement: checkTable}
+	if c.keyed, err = hasKeys(ctx, s.db); err != nil {
+		return nil, fmt.Errorf("list plugins: %w", err)
+	}
+	if o.OnTotal != nil {
+		o.OnTotal(len(all) + len(lost))
+	}
+	for _, t := range lost {
+		c.add(t)
+	}
+	if err := c.all(ctx, c.open(all)); err != nil {
+		return nil, fmt.Errorf("check tables: %w", err)
+	}
+	slices.SortFunc(c.done, func(a, b Table) int { return cmp.Or(cmp.Compare(a.Schema, b.Schema), cmp.Compare(a.Name, b.Name)) })
+	return c.done, nil
+}
+
+// open settles the tables that are not to be opened and returns the others.
+func (c *check) open(all []tables.Table) []tables.Table {
+	return slices.DeleteFunc(all, func(t tables.Table) bool {
+		found := Table{Schema: t.Schema, Name: t.Name, Engine: t.Engine, Status: StatusNotChecked}
+		switch kind := tables.KindOf(t.Engine); {
+		case t.Engine == "": // the definition can't be read: the check says why
+			return false
+		case kind == tables.Empty:
+			found.Status, found.Messages = StatusOK, []string{"engine " + t.Engine + " keeps nothing on disk"}
+		case strings.HasPrefix(t.Comment, tables.Unloaded):
+			found.Messages = []string{"engine " + t.Engine + " is not loaded"}
+		case kind == tables.Foreign:
+			found.Messages = []string{"engine " + t.Engine + " may reach out of the data directory"}
+		default:
+			return false
+		}
+		c.add(found)
+		return true
+	})
 }
 
 // CountRows counts the rows of every user table, see [server.CountRows].

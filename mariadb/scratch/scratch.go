@@ -3,7 +3,6 @@
 package scratch
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -49,24 +48,23 @@ var (
 	ErrEnded = errors.New("the server ended")
 	// ErrSilent is wrapped by the error of Start when the server did not answer in time.
 	ErrSilent = errors.New("the server does not answer")
+	// ErrIncomplete is wrapped by the error of Start when restored data lack what a server would make anew: it would start
+	// well, and be empty.
+	ErrIncomplete = errors.New("the data directory is incomplete")
 	// ErrOutside is wrapped by the error of Start when restored data hold links to something outside the directory.
 	ErrOutside = errors.New("the data directory leads outside")
 
 	errNotRunning = errors.New("scratch server does not run")
 )
 
-// noSync spares the disk: what a throwaway server holds need not survive a power cut.
-const noSync = "--loose-innodb-flush-method=nosync"
-
-// scratchArgs keep the server small and quiet.
-var scratchArgs = []string{
-	"--skip-networking", "--skip-name-resolve", "--skip-slave-start", "--event-scheduler=OFF", "--skip-log-bin",
-	"--innodb-buffer-pool-size=32M", "--key-buffer-size=1M", "--aria-pagecache-buffer-size=8M", "--max-connections=20",
-	"--innodb-flush-log-at-trx-commit=2", "--sync-binlog=0", noSync,
-}
-
-// stopGrace is how long the server gets to shut down in good order.
-const stopGrace = 60 * time.Second
+const (
+	// stopGrace is how long the server gets to shut down in good order.
+	stopGrace = 60 * time.Second
+	// dyingGrace is how long a server that has lost its connections gets to end: it prints its stack before.
+	dyingGrace = 30 * time.Second
+	// pollInterval is the time between two looks whether the server answers.
+	pollInterval = 20 * time.Millisecond
+)
 
 // Init makes a new data directory with root reachable without a password. Dir must be absent or empty. Those of Args
 // that begin with "--innodb" also go to the program that makes it, as page size and the like are fixed then.
@@ -140,19 +138,6 @@ func runQuietly(ctx context.Context, path string, args []string) error {
 	return nil
 }
 
-// tail returns the last lines of a log, on one line.
-func tail(f *os.File) string {
-	const most, lines = 8 << 10, 8
-	info, err := f.Stat()
-	if err != nil {
-		return err.Error()
-	}
-	text := make([]byte, most)
-	n, _ := f.ReadAt(text, max(0, info.Size()-most)) // what can be read is what can be told
-	all := bytes.Split(bytes.TrimSpace(text[:n]), []byte("\n"))
-	return string(bytes.Join(all[max(0, len(all)-lines):], []byte(" | ")))
-}
-
 // Start starts the server and returns when it answers. When it does not, the error holds the end of its log, and
 // nothing is left running. A Server that was stopped may be started again.
 func (s *Server) Start(ctx context.Context) error {
@@ -161,10 +146,15 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	program, err := process.Find("mariadbd", "mysqld")
 	if err != nil {
-		return fmt.Errorf("mariadbd: %w", err)
+		return fmt.Errorf("%w: %w", ErrNoServer, err)
 	}
 	if s.Dir, err = filepath.Abs(s.Dir); err != nil {
 		return err
+	}
+	if s.Restored {
+		if err := s.secure(); err != nil {
+			return err
+		}
 	}
 	if err := s.launch(program); err != nil {
 		return errors.Join(err, s.clean())
@@ -177,35 +167,31 @@ func (s *Server) Start(ctx context.Context) error {
 
 // launch makes the private directory and starts the program in it.
 func (s *Server) launch(program string) error {
-	owner, err := process.RunAs(s.Dir)
+	owner, err := s.account()
 	if err != nil {
 		return err
 	}
 	if s.private, err = process.PrivateDir(owner); err != nil {
 		return err
 	}
-	log, err := os.Create(s.logPath())
+	if err := s.makeFiles(owner); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(s.logPath(), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
+	if _, err := process.RaiseFileLimit(); err != nil {
+		return err
+	}
 	cmd := exec.Command(program, s.arguments(owner)...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = s.private, log, log
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = s.private, log, log, environment(cmd.Environ())
 	if s.server, err = process.Start(cmd, 0); err != nil {
 		return err
 	}
 	s.server.Release()
 	return nil
-}
-
-func (s *Server) arguments(owner process.Account) []string {
-	args := []string{"--no-defaults", "--datadir=" + s.Dir, "--socket=" + s.Socket(),
-		"--pid-file=" + filepath.Join(s.private, "pid"), "--tmpdir=" + s.private}
-	args = append(args, scratchArgs...)
-	if s.SkipGrants {
-		args = append(args, "--skip-grant-tables")
-	}
-	return append(append(args, owner.Args()...), s.Args...)
 }
 
 // waitReady polls until a query is answered, the server ends, or time is up.
@@ -221,7 +207,7 @@ func (s *Server) waitReady(ctx context.Context) error {
 		return err
 	}
 	s.db = db
-	tick := time.NewTicker(20 * time.Millisecond)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
 		err := db.PingContext(ctx)
@@ -235,9 +221,9 @@ func (s *Server) waitReady(ctx context.Context) error {
 		select {
 		case <-s.server.Exited:
 			<-s.server.Reaped
-			return fmt.Errorf("scratch server on %q: %s: %s", s.Dir, s.server.Cmd.ProcessState, s.logTail())
+			return fmt.Errorf("scratch server on %q: %w: %s: %s", s.Dir, ErrEnded, s.server.Cmd.ProcessState, s.logTail())
 		case <-ctx.Done():
-			return fmt.Errorf("scratch server on %q does not answer: %w: %s", s.Dir, context.Cause(ctx), s.logTail())
+			return fmt.Errorf("scratch server on %q: %w: %w: %s", s.Dir, ErrSilent, context.Cause(ctx), s.logTail())
 		case <-tick.C:
 		}
 	}
@@ -310,13 +296,35 @@ func (s *Server) clean() error {
 	return os.RemoveAll(dir)
 }
 
-func (s *Server) logPath() string { return filepath.Join(s.private, "log") }
-
-func (s *Server) logTail() string {
-	f, err := os.Open(s.logPath())
-	if err != nil {
-		return err.Error()
+// alive tells whether the server still runs. One that is about to end gets the time for it: connections break before.
+func (s *Server) alive() bool {
+	if s.server == nil {
+		return false
 	}
-	defer f.Close()
-	return tail(f)
+	ctx, cancel := context.WithTimeout(context.Background(), dyingGrace)
+	defer cancel()
+	for ctx.Err() == nil {
+		select {
+		case <-s.server.Exited:
+			return false
+		default:
+		}
+		if s.db.PingContext(ctx) == nil {
+			return true
+		}
+		select {
+		case <-s.server.Exited:
+		case <-ctx.Done():
+		case <-time.After(pollInterval):
+		}
+	}
+	return false
+}
+
+// restart replaces a server that has ended, or does not answer any more.
+func (s *Server) restart(ctx context.Context) error {
+	if err := s.Kill(); err != nil {
+		return err
+	}
+	return s.Start(ctx)
 }

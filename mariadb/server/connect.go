@@ -141,21 +141,27 @@ func endpoint(o *mariadb.ConnectOptions) (network, address string) {
 	return "tcp", net.JoinHostPort(o.Host, strconv.Itoa(port))
 }
 
-func (s *Conn) open() error {
+func (s *Conn) open() (err error) {
+	if s.db, err = s.pool(s.options.Timeout); err == nil {
+		s.db.SetMaxOpenConns(1)
+	}
+	return err
+}
+
+// pool returns a handle whose connections give up on an answer after the given time; 0 is never.
+func (s *Conn) pool(patience time.Duration) (*sql.DB, error) {
 	config := mysql.NewConfig()
 	config.Net, config.Addr, config.User, config.Passwd = s.network, s.address, s.options.User, s.options.Password
-	config.Timeout, config.ReadTimeout, config.WriteTimeout = s.options.Timeout, s.options.Timeout, s.options.Timeout
+	config.Timeout, config.ReadTimeout, config.WriteTimeout = s.options.Timeout, patience, s.options.Timeout
 	config.Logger = &mysql.NopLogger{}
 	if s.network == "tcp" {
 		config.TLSConfig = "preferred"
 	}
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
-		return fmt.Errorf("connect to %s: %w", s.address, err)
+		return nil, fmt.Errorf("connect to %s: %w", s.address, err)
 	}
-	s.db = sql.OpenDB(connector)
-	s.db.SetMaxOpenConns(1)
-	return nil
+	return sql.OpenDB(connector), nil
 }
 
 // explain puts a failed connection into our terms.
