@@ -1,0 +1,110 @@
+package scratch
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/mbwrap/mbwrap/mariadb/internal/tables"
+)
+
+// suffixes of data files, and the engines they belong to.
+var suffixes = map[string]string{
+	".ibd": "InnoDB", ".MYD": "MyISAM", ".MYI": "MyISAM", ".MAD": "Aria", ".MAI": "Aria", ".CSV": "CSV", ".ARZ": "ARCHIVE",
+	".MRG": "MRG_MyISAM",
+}
+
+// orphans finds tables whose data files are there and whose definition is not: the server does not list them.
+func (s *Server) orphans(ctx context.Context, all []tables.Table) ([]Table, error) {
+	dirs, err := os.ReadDir(s.Dir)
+	if err != nil {
+		return nil, err
+	}
+	known := make(map[string]bool, len(all))
+	for _, t := range all {
+		known[t.Schema+"\x00"+t.Name] = true
+	}
+	var lost []Table
+	for _, d := range dirs {
+		if !d.IsDir() || strings.HasPrefix(d.Name(), "#") || d.Name() == "lost+found" {
+			continue
+		}
+		names, err := undefined(filepath.Join(s.Dir, d.Name()))
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range names {
+			t, err := s.orphan(ctx, d.Name(), file)
+			if err != nil {
+				return nil, err
+			}
+			// A definition may have been found by other means.
+			if key := t.Schema + "\x00" + t.Name; !known[key] {
+				known[key] = true // its other files tell nothing new
+				lost = append(lost, t)
+			}
+		}
+	}
+	return lost, nil
+}
+
+// undefined lists the data files in a database's directory that no definition belongs to. InnoDB's own files for
+// full-text indexes, and what is left of unfinished changes, never have one.
+func undefined(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	defined := make(map[string]bool)
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), ".frm"); ok {
+			defined[name] = true
+		}
+	}
+	var names []string
+	for _, e := range entries {
+		name := e.Name()
+		if _, ok := suffixes[filepath.Ext(name)]; ok && !strings.HasPrefix(name, "#sql") && !strings.HasPrefix(name, "FTS_") && !defined[tableOf(name)] {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// tableOf returns the part of a data file's name that stands for its table: partitions have the form "t#P#p.ibd".
+func tableOf(file string) string {
+	name := strings.TrimSuffix(file, filepath.Ext(file))
+	for _, mark := range []string{"#P#", "#p#"} {
+		name, _, _ = strings.Cut(name, mark)
+	}
+	return name
+}
+
+// orphan describes a table by its data file. The server translates the names, and tells whether InnoDB knows a table
+// of that name; a file that it does not know has been left by something else, maybe long ago.
+func (s *Server) orphan(ctx context.Context, dir, file string) (Table, error) {
+	t := Table{Engine: suffixes[filepath.Ext(file)], Status: StatusCorrupt}
+	err := s.db.QueryRowContext(ctx, "SELECT "+decode(dir)+", "+decode(tableOf(file))).Scan(&t.Schema, &t.Name)
+	if err != nil {
+		return t, err
+	}
+	t.Messages = []string{"its definition is lost: there is " + dir + "/" + file + " but no .frm file"}
+	if t.Engine != "InnoDB" {
+		return t, nil
+	}
+	var n int
+	err = s.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.innodb_sys_tables WHERE name = ?",
+		dir+"/"+strings.TrimSuffix(file, ".ibd")).Scan(&n)
+	if err == nil && n == 0 {
+		t.Status, t.Messages = StatusWarning, []string{"InnoDB knows no table of the file " + dir + "/" + file}
+	}
+	return t, err
+}
+
+// decode is SQL for the name that a file's name stands for: letters other than ASCII have the form "@0024" there.
+// Written as hexadecimal digits, a name can't be anything but a name.
+func decode(file string) string {
+	return fmt.Sprintf("COALESCE(CONVERT(_filename X'%x' USING utf8mb4), CONVERT(X'%x' USING utf8mb4))", file, file)
+}
