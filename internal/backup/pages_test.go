@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/mbwrap/mbwrap/catalog"
@@ -234,6 +235,22 @@ func TestBrokenPageChecker(t *testing.T) {
 		if len(result.Details) != 1 || !strings.Contains(result.Details[0], map[string]string{"error": "secret.ibd", "panic": "no such page"}[c.how]) {
 			t.Errorf("%v: got details %q", c, result.Details)
 		}
+	}
+}
+
+// TestInPieces: everything comes through, in pieces, and an error with what was taken before.
+func TestInPieces(t *testing.T) {
+	t.Parallel()
+	data := []byte(strings.Repeat("0123456789abcdef", 2*checkPiece/16+1))
+	for _, n := range []int{0, 1, checkPiece - 1, checkPiece, checkPiece + 1, len(data)} {
+		var out bytes.Buffer
+		if got, err := (inPieces{&out}).Write(data[:n]); got != n || err != nil || !bytes.Equal(out.Bytes(), data[:n]) {
+			t.Errorf("%d bytes: got %d, %v", n, got, err)
+		}
+	}
+	w := &fullWriter{room: checkPiece + 5}
+	if got, err := (inPieces{w}).Write(data); got != checkPiece+5 || !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("got %d, %v, want %d and what the writer said", got, err, checkPiece+5)
 	}
 }
 
