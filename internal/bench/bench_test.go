@@ -155,8 +155,9 @@ func TestPromisesOfCost(t *testing.T) {
 
 func TestOneAgeStream(t *testing.T) {
 	one := func(cpu time.Duration) *contender { return &contender{samples: []sample{{wall: cpu, cpu: cpu}}} }
-	s := &stream{kind: "sysbench", size: 1000e6, plain: one(2 * time.Second), packed: sample{size: 400e6, cpu: 4 * time.Second}}
-	e := &ceiling{s: s, none: one(time.Second), sealed: one(2 * time.Second), hash: one(time.Second)}
+	s := &stream{kind: "sysbench", size: 1000e6, plain: one(2 * time.Second)}
+	usual := &contender{samples: []sample{{size: 400e6, cpu: 4 * time.Second}}}
+	e := &ceiling{s: s, usual: usual, none: one(time.Second), sealed: one(2 * time.Second), hash: one(time.Second)}
 	for _, c := range []struct {
 		name      string
 		got, want float64
@@ -176,12 +177,27 @@ func TestOneAgeStream(t *testing.T) {
 	if b.broken() > 0 {
 		t.Errorf("got %+v, want both kept", b.promises)
 	}
-	s.packed.cpu /= 2
+	usual.samples[0].cpu /= 2
 	s.plain = one(300 * time.Millisecond)
 	if b.promiseSeal(e); b.broken() != 2 {
 		t.Errorf("got %+v, want two broken", b.promises)
 	}
 	if got := hashing(9 << 20); got.cpu <= 0 || got.wall != got.cpu {
 		t.Errorf("hashing took %+v", got)
+	}
+}
+
+func TestParts(t *testing.T) {
+	for _, c := range []struct {
+		only, write string
+		ok          bool
+	}{{"", "", true}, {"", "x.md", true}, {"cost", "", true}, {"memory", "", true}, {"cots", "", false}, {"cost", "x.md", false}} {
+		if err := (&options{only: c.only, write: c.write}).checkOnly(); (err == nil) != c.ok {
+			t.Errorf("%+v: got %v", c, err)
+		}
+	}
+	b := &bench{options: &options{only: "cost"}}
+	if !b.wanted("cost") || b.wanted("pack") {
+		t.Error("got another part than the one that is wanted")
 	}
 }

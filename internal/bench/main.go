@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/mbwrap/mbwrap/internal/gendata"
@@ -49,6 +50,7 @@ type options struct {
 	size        gendata.Size // of the real streams
 	small, huge gendata.Size // of the generated streams
 	runs        int
+	only        string // the part to measure, "" for all
 }
 
 func parse() (*options, error) {
@@ -60,13 +62,32 @@ func parse() (*options, error) {
 	flag.Var(&o.small, "small", "the smaller generated stream of the memory test")
 	flag.Var(&o.huge, "huge", "the larger generated stream of the memory test")
 	flag.IntVar(&o.runs, "runs", 3, "runs of each contender; those that take over 20 seconds run once")
+	flag.StringVar(&o.only, "only", "", "measure one `part`: pack, cost, seal, restore or memory; the report of a part is not written")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		return nil, fmt.Errorf("unexpected argument %q", flag.Arg(0))
 	}
+	if err := o.checkOnly(); err != nil {
+		return nil, err
+	}
 	var err error
 	o.mbwrap, err = filepath.Abs(o.mbwrap)
 	return o, err
+}
+
+// checkOnly refuses parts that there are not.
+func (o *options) checkOnly() error {
+	names := []string{"", partMemory}
+	for _, p := range (&bench{}).parts() {
+		names = append(names, p.name)
+	}
+	if !slices.Contains(names, o.only) {
+		return fmt.Errorf("--only: there is no part %q", o.only)
+	}
+	if o.only != "" && o.write != "" {
+		return errors.New("--only and --write exclude each other: the report is about everything")
+	}
+	return nil
 }
 
 func run(ctx context.Context) (err error) {

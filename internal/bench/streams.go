@@ -20,7 +20,6 @@ type stream struct {
 	rows int
 
 	plain, qpress *contender // mariadb-backup itself, without and with --compress
-	packed        sample     // mbwrap with its usual options, as the last stage of a pipeline
 }
 
 // takeStream makes a server full of data of one kind, takes its stream, and measures what the tool's own compression
