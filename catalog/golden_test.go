@@ -86,7 +86,7 @@ func readFile(t testing.TB, name ...string) []byte {
 
 // updateGolden makes the golden files anew.
 func updateGolden(t *testing.T) {
-	if err := os.RemoveAll(golden); err != nil {
+	if err := os.RemoveAll(filepath.Join(golden, "repository")); err != nil {
 		t.Fatal(err)
 	}
 	r := repositories(t, local(t, filepath.Join(golden, "repository")))[0]
