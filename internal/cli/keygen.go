@@ -91,7 +91,8 @@ func sealText(data []byte, pass string) ([]byte, error) {
 	if _, err := w.Write(data); err != nil {
 		return nil, err
 	}
-	return sealed.Bytes(), w.Close()
+	err = w.Close() // writes the last part
+	return sealed.Bytes(), err
 }
 
 // writeKey makes a new file that its owner alone can read, and sees it on the disk: a key that a power cut takes away has
