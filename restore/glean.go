@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -18,8 +19,10 @@ import (
 //   - a file that was open, if its next payload goes on exactly where it had got to.
 //
 // Nothing can be proven of a file whose next chunk is its end, or of which the beginning was not seen. Names of files that
-// lie in the damage as a whole stay unknown, and so do renames, removes and newer versions: what is gleaned is never good
-// enough for a data directory without a look.
+// lie in the damage as a whole stay unknown, and so do renames, removes and newer versions; and the heads of chunks have no
+// checksum but that of their frame, which a stream that is not compressed lacks, and which can't be waited for in a foreign
+// stream that may be one frame. What is gleaned is never good enough for a
+// data directory without a look.
 type gleaner struct {
 	follower
 	losses *losses
@@ -70,6 +73,7 @@ func (x *extraction) glean(ctx context.Context, parts []part, l *losses) error {
 type part struct {
 	name      string
 	open      func() (io.ReadCloser, error) // decoded; an error that matches pipeline.ErrBlock says that nothing is left
+	frame     int64                         // raw bytes that a frame has at most; 0 when unknown
 	expect    xbstream.Expect
 	interrupt func()
 }
@@ -82,7 +86,7 @@ func volumeParts(b *catalog.Backup, volumes remains) ([]part, error) {
 	}
 	var parts []part
 	for i, v := range b.Manifest.Volumes {
-		parts = append(parts, part{name: v.Name, open: func() (io.ReadCloser, error) {
+		parts = append(parts, part{name: v.Name, frame: min(b.Manifest.BlockSize, pipeline.MaxBlockSize), open: func() (io.ReadCloser, error) {
 			r, err := volumes.whole(i + 1)
 			if err != nil {
 				return nil, err
@@ -100,7 +104,7 @@ func (x *extraction) gleanPart(ctx context.Context, g *gleaner, p *part) (err er
 		return g.gapUnlessFatal(p.name, err)
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	until := &untilError{r: r}
+	until := &provenReader{r: r, hold: p.frame}
 	g.base, g.read = g.base+g.read, 0
 	err = pipeline.Feed(ctx, until, pipeline.FeedOptions{Meter: x.meter, Interrupt: p.interrupt}, g.emit)
 	if err != nil {
@@ -112,16 +116,34 @@ func (x *extraction) gleanPart(ctx context.Context, g *gleaner, p *part) (err er
 	return nil
 }
 
-// untilError makes a reader end before its first error, so that all before it is used.
-type untilError struct {
-	r   io.Reader
-	err error
+// provenReader hands on what a decoder makes, but for the last bytes before its first error: they may be of a frame whose
+// checksum is wrong, which is found at the frame's end only.
+type provenReader struct {
+	r    io.Reader
+	hold int64 // raw bytes of the largest frame; 0: what comes can't be proven, and is handed on
+	held bytes.Buffer
+	end  bool
+	err  error // why it ends; nil at the end of the part
 }
 
-func (u *untilError) Read(p []byte) (int, error) {
-	n, err := u.r.Read(p)
-	if err != nil && err != io.EOF {
-		u.err, err = err, io.EOF
+const heldPiece = 256 << 10
+
+func (p *provenReader) Read(b []byte) (int, error) {
+	for !p.end && int64(p.held.Len()) <= p.hold {
+		n, err := p.held.ReadFrom(io.LimitReader(p.r, heldPiece))
+		switch {
+		case err != nil:
+			p.end, p.err = true, err
+			p.held.Truncate(max(0, p.held.Len()-int(p.hold)))
+		case n < heldPiece:
+			p.end = true
+		}
+		if p.end {
+			p.hold = 0
+		}
 	}
-	return n, err
+	if p.end && p.held.Len() == 0 {
+		return 0, io.EOF
+	}
+	return p.held.Read(b[:min(int64(len(b)), int64(p.held.Len())-p.hold)])
 }
