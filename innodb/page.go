@@ -134,9 +134,6 @@ func (j judge) older(p []byte, no int64) (verdict, fault) {
 	if sameLSN && !j.strict && legacy(p, first, second) {
 		return sound, fault{}
 	}
-	if first|second == 0 && blank(p[:26]) && blank(p[34:]) {
-		return empty, fault{} // before 10.1.25 the system tablespace got the flush LSN into pages that were never used
-	}
 	if no != 0 && be32(p[26:]) != 0 {
 		sealed := be32(p[30:])
 		if sealed == computed || !j.strict && (sealed == noSum || sealed == legacyNew(p)) {
@@ -156,8 +153,12 @@ func (j judge) older(p []byte, no int64) (verdict, fault) {
 }
 
 // legacy tells whether the two sums are those of servers before CRC-32C, in any of the mixtures they left behind: the
-// oldest stored the log sequence number twice and no sum at the end.
+// oldest stored the log sequence number twice and no sum at the end. A page without a log sequence number was never
+// written: a stray bit in it is no sum.
 func legacy(p []byte, first, second uint32) bool {
+	if blank(p[16:24]) {
+		return false
+	}
 	if second != noSum && second != be32(p[16:]) && second != legacyOld(p) {
 		return false
 	}

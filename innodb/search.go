@@ -242,21 +242,30 @@ func (c *Checker) adopt(f *file, l layout, start int64) {
 	f.lay, f.start, f.known = l, start, true
 }
 
-// evidence adopts the layout under which any page of w, which stands at base in f, is sound beyond doubt.
+// evidence adopts the layout under which any page of w, which stands at base in f, is sound beyond doubt; if there is
+// none, the layout under which a page has the form of those without a checksum.
 func (c *Checker) evidence(f *file, base int64, w []byte) bool {
-	j := judge{c.judge.sums, true}
-	for _, l := range layouts() {
-		for off := 0; off+l.size <= len(w); off += l.size {
-			no, p := (base+int64(off))/int64(l.size), w[off:off+l.size]
-			start := int64(be32(p[4:])) - no
-			if f.kind != kindSystem && start != 0 || start < 0 || f.kind == kindSystem && l.copies(no) {
-				continue
-			}
-			if v, _ := j.page(l, p, anyNumber); v == sound {
-				c.adopt(f, l, start)
-				return true
+	for _, want := range [...]verdict{sound, unchecked} {
+		for _, l := range layouts() {
+			for off := 0; off+l.size <= len(w); off += l.size {
+				if c.shows(f, l, base+int64(off), w[off:off+l.size]) == want {
+					c.adopt(f, l, int64(be32(w[off+4:]))-(base+int64(off))/int64(l.size))
+					return true
+				}
 			}
 		}
 	}
 	return false
+}
+
+// shows returns the verdict over page p at position pos of f under layout l, without the allowances for old servers, and
+// bad if its number can't be right.
+func (c *Checker) shows(f *file, l layout, pos int64, p []byte) verdict {
+	no := pos / int64(l.size)
+	start := int64(be32(p[4:])) - no
+	if f.kind == kindSystem && (start < 0 || l.copies(no)) || f.kind != kindSystem && start != 0 {
+		return bad
+	}
+	v, _ := judge{c.judge.sums, true}.page(l, p, anyNumber)
+	return v
 }
