@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 
 	"github.com/mbwrap/mbwrap/catalog"
@@ -15,6 +17,7 @@ import (
 type checkOptions struct {
 	common
 	serverFlags
+	sealFlags
 	rest []string
 }
 
@@ -23,14 +26,14 @@ func newCheck(env *Env) *command {
 	return &command{
 		name: "check", summary: "can a backup succeed here? what is missing?", rest: "mariadb-backup options",
 		about: "Looks, without changing anything, at all that a backup needs: the tool and its version, the server and " +
-			"whether it is the one whose data lies on this machine, the user's privileges, limits, free space, and the " +
-			"repositories. Each finding is ok, warn or fail; the exit status is 9 if one of them is fail.",
+			"whether it is the one whose data lies on this machine, the user's privileges, limits, free space, the " +
+			"repositories, and the recipients to encrypt to. Each finding is ok, warn or fail; the exit status is 9 if one of them is fail.",
 		examples: []string{
 			"mbwrap check --repo /backups",
 			"mbwrap check --repo /backups --socket /run/mysqld/mysqld.sock --user backup --password-file /etc/mbwrap.pw",
 		},
 		exits:    []int{exitUnfit},
-		settings: o.serverFlags.settings(),
+		settings: slices.Concat(o.serverFlags.settings(), o.sealFlags.settings()),
 		common:   &o.common, places: true,
 		run: func(ctx context.Context, in input) error {
 			o.rest = in.rest
@@ -63,6 +66,9 @@ func runCheck(ctx context.Context, o *checkOptions, env *Env) error {
 	}
 	for _, place := range o.Repos {
 		findings = append(findings, checkPlace(ctx, place))
+	}
+	if f := checkRecipients(env, &o.sealFlags); f != nil {
+		findings = append(findings, *f)
 	}
 	return tellFindings(env, &o.common, findings)
 }
@@ -97,6 +103,29 @@ func tellFindings(env *Env, c *common, findings []server.Finding) error {
 		return reported(err)
 	}
 	return err
+}
+
+// checkRecipients encrypts a word to the recipients, which also runs their plugins. It is nil when nothing is to be
+// encrypted.
+func checkRecipients(env *Env, seal *sealFlags) *server.Finding {
+	to, err := seal.recipients(env)
+	if to == nil && err == nil {
+		return nil
+	}
+	f := &server.Finding{Level: server.LevelFail, What: "encryption"}
+	if err == nil {
+		var w io.WriteCloser
+		if w, err = to.Seal(io.Discard); err == nil {
+			err = w.Close()
+		}
+	}
+	if err != nil {
+		_, f.Hint = judge(err)
+		f.Detail = err.Error()
+		return f
+	}
+	f.Level, f.Detail = server.LevelOK, "to "+listed(to.Strings())
+	return f
 }
 
 // checkPlace looks whether a backup could be written to a repository, by writing and removing an object.

@@ -70,6 +70,7 @@ var (
 	errUnfit    = errors.New("not fit")
 	errNoBackup = errors.New("no such backup")
 	errTimeout  = errors.New("out of time")
+	errLost     = errors.New("too much of it is lost")
 	errNoRepo   = errors.New("no repository given")
 )
 
@@ -91,6 +92,7 @@ var rules = []rule{
 	// endings that commands choose
 	{is(errDamage), exitDamage, "which backups are good? try: mbwrap list"},
 	{is(errUnfit), exitUnfit, ""},
+	{is(errLost), exitStream, ""},
 	{is(errNoBackup), exitNoBackup, "which backups are there? try: mbwrap list"},
 	{is(errTimeout), exitTimeout, ""},
 	{is(context.DeadlineExceeded), exitTimeout, ""},

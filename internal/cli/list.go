@@ -146,6 +146,9 @@ func verifiedText(b *catalog.Backup) string {
 		return "-"
 	}
 	text := v.Time.Local().Format(time.DateTime) + " " + v.Level
+	if v.Sample > 0 && v.Sample < 1 {
+		text += fmt.Sprintf(" (sample %.3g%%)", 100*v.Sample)
+	}
 	if !v.OK {
 		text += " DAMAGED"
 	}

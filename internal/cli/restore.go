@@ -93,9 +93,17 @@ func runRestore(ctx context.Context, o *restoreOptions, env *Env, ref string) er
 	result, err := restore.Run(ctx, options)
 	end()
 	if err != nil {
-		return err
+		return adviseSalvage(o, err)
 	}
 	return tellRestored(env, &o.common, &result)
+}
+
+// adviseSalvage tells of --salvage when it is damage that stopped a restore.
+func adviseSalvage(o *restoreOptions, err error) error {
+	if code, _ := judge(err); code != exitStream || o.Salvage {
+		return err
+	}
+	return withHint(err, "how much of it is damaged? try: mbwrap verify; and to save what is intact: mbwrap restore --salvage")
 }
 
 // source finds what to restore.
@@ -161,17 +169,21 @@ func identity(f *os.File, ref string) (string, error) {
 
 // restoredJSON is what --json prints.
 type restoredJSON struct {
-	Target   string   `json:"target"`
-	Files    int64    `json:"files"`
-	Bytes    int64    `json:"bytes"`
-	Kept     int64    `json:"kept_files"`
-	Prepared bool     `json:"prepared"`
-	Owner    string   `json:"owner"`
-	Extract  float64  `json:"extract_seconds"`
-	Prepare  float64  `json:"prepare_seconds"`
-	HandOver float64  `json:"hand_over_seconds"`
-	Warnings []string `json:"warnings"`
-	Next     []string `json:"next"`
+	Target    string             `json:"target"`
+	Files     int64              `json:"files"`
+	Bytes     int64              `json:"bytes"`
+	Kept      int64              `json:"kept_files"`
+	Prepared  bool               `json:"prepared"`
+	Lost      []restore.LostFile `json:"lost"` // the first ones
+	LostFiles int64              `json:"lost_files"`
+	LostList  string             `json:"lost_list"` // the file that lists all of them
+	Aside     string             `json:"aside"`     // where the files are when no data directory could be made of them
+	Owner     string             `json:"owner"`
+	Extract   float64            `json:"extract_seconds"`
+	Prepare   float64            `json:"prepare_seconds"`
+	HandOver  float64            `json:"hand_over_seconds"`
+	Warnings  []string           `json:"warnings"`
+	Next      []string           `json:"next"`
 }
 
 // tellRestored writes the summary and what to do next. On a terminal, with -v, or as JSON: cron gets the warnings only.
@@ -181,19 +193,40 @@ func tellRestored(env *Env, c *common, r *restore.Result) error {
 	}
 	if c.JSON {
 		j := restoredJSON{
-			r.Target, r.Files, r.Bytes, r.Kept, r.Prepared, r.Owner, r.Extract.Seconds(), r.Prepare.Seconds(),
+			r.Target, r.Files, r.Bytes, r.Kept, r.Prepared, append([]restore.LostFile{}, r.Lost...), r.LostFiles, r.LostList, r.Aside, r.Owner, r.Extract.Seconds(), r.Prepare.Seconds(),
 			r.HandOver.Seconds(), append([]string{}, r.Warnings...), append([]string{}, r.Next...),
 		}
 		if err := writeJSON(env.Stdout, j); err != nil {
 			return err
 		}
 	} else {
+		tellLost(env, r)
 		tellNext(env, r)
+	}
+	if r.Aside != "" {
+		return withHint(errorf("no data directory could be made: %w", errLost), "what is in "+r.Aside+"? read its README.txt")
 	}
 	if len(r.Warnings) > 0 {
 		return reported(errWarnings)
 	}
 	return nil
+}
+
+// maxLost is how many lost files are told; the list in the target has all of them.
+const maxLost = 20
+
+// tellLost lists what could not be saved, on standard output even in cron: it is what --salvage was asked for.
+func tellLost(env *Env, r *restore.Result) {
+	if r.LostFiles == 0 {
+		return
+	}
+	fmt.Fprintf(env.Stdout, "%d files are lost; %s lists all of them:\n", r.LostFiles, r.LostList)
+	for _, l := range r.Lost[:min(len(r.Lost), maxLost)] {
+		fmt.Fprintf(env.Stdout, "  %s: %s\n", printable(l.Path), printable(l.Reason))
+	}
+	if more := r.LostFiles - int64(min(len(r.Lost), maxLost)); more > 0 {
+		fmt.Fprintf(env.Stdout, "  and %d more\n", more)
+	}
 }
 
 func tellNext(env *Env, r *restore.Result) {

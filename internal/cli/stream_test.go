@@ -22,15 +22,16 @@ type streamSpec struct {
 	tables   int    // shop/t0001.ibd and on, with their .frm
 	size     int    // bytes of each .ibd
 	from, to uint64 // LSNs; from > 0 makes an incremental
+	bad      int    // this table's page 3 has a wrong checksum, in chunks that are right
 	short    bool   // without the closing metadata files: a stream cut at a chunk's border
 }
 
 // scriptMkstream makes an xbstream in FILE:
 //
-//	mkstream FILE [tables=3] [size=98304] [from=0] [to=47751] [short=1]
+//	mkstream FILE [tables=3] [size=98304] [from=0] [to=47751] [short=1] [bad=TABLE]
 func scriptMkstream(ts *testscript.TestScript, neg bool, args []string) {
 	scriptArgs(ts, neg, args, 1, "mkstream FILE [NAME=NUMBER…]")
-	values := map[string]uint64{"tables": 3, "size": 98_304, "from": 0, "to": 47751, "short": 0}
+	values := map[string]uint64{"tables": 3, "size": 98_304, "from": 0, "to": 47751, "short": 0, "bad": 0}
 	for _, a := range args[1:] {
 		name, text, _ := strings.Cut(a, "=")
 		n, err := strconv.ParseUint(text, 10, 64)
@@ -43,7 +44,7 @@ func scriptMkstream(ts *testscript.TestScript, neg bool, args []string) {
 	f, err := os.Create(ts.MkAbs(args[0]))
 	ts.Check(err)
 	err = writeStream(f, streamSpec{tables: int(values["tables"]), size: int(values["size"]), from: values["from"],
-		to: values["to"], short: values["short"] > 0})
+		to: values["to"], short: values["short"] > 0, bad: int(values["bad"])})
 	ts.Check(errors.Join(err, f.Close()))
 }
 
@@ -54,7 +55,12 @@ func writeStream(dst io.Writer, s streamSpec) error {
 	err := addFile(w, "ibdata1", pages(random, 3*pageSize))
 	for i := range s.tables {
 		name := fmt.Sprintf("shop/t%04d", i+1)
-		err = errors.Join(err, addFile(w, name+".ibd", pages(random, s.size)), addFile(w, name+".frm", "\xfe\x01definition"))
+		space := pages(random, s.size)
+		if i+1 == s.bad {
+			at := 3*pageSize + 1000
+			space = space[:at] + "X" + space[at+1:]
+		}
+		err = errors.Join(err, addFile(w, name+".ibd", space), addFile(w, name+".frm", "\xfe\x01definition"))
 	}
 	err = errors.Join(err, addFile(w, "ib_logfile0", rows(random, 10_000)))
 	if s.short {
