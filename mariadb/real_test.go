@@ -162,8 +162,17 @@ func TestRealRoundTrip(t *testing.T) {
 	if _, err := mariadb.Prepare(t.Context(), mariadb.PrepareOptions{Dir: base, IncrementalDir: delta, UseMemory: 100 << 20}); err != nil {
 		t.Fatalf("prepare incremental: %v", err)
 	}
-	restored := &scratch.Server{Dir: base, SkipGrants: true, Args: p.ServerArgs()}
+	restored := &scratch.Server{Dir: base, Restored: true, Args: p.ServerArgs()}
 	scratchtest.Start(t, restored)
+	tables, err := restored.CheckTables(t.Context(), scratch.CheckOptions{Mode: scratch.Extended, Parallel: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range tables {
+		if table.Status != scratch.StatusOK {
+			t.Errorf("%s: got %s %q, want it to be well", table, table.Status, table.Messages)
+		}
+	}
 	got, err := restored.Checksums(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -64,7 +64,7 @@ func (s *Server) guards() []string {
 		"--datadir=" + s.Dir, "--innodb-data-home-dir=" + s.Dir, "--innodb-log-group-home-dir=" + s.Dir,
 		"--innodb-undo-directory=" + s.Dir, "--aria-log-dir-path=" + s.Dir,
 		"--socket=" + s.Socket(), "--pid-file=" + private("pid"), "--tmpdir=" + s.private, "--slave-load-tmpdir=" + s.private,
-		"--log-error=" + s.logPath(), "--general-log=OFF", "--slow-query-log=OFF", "--log-output=NONE",
+		"--skip-log-error", "--general-log=OFF", "--slow-query-log=OFF", "--log-output=NONE",
 		"--general-log-file=" + private("general"), "--slow-query-log-file=" + private("slow"), "--lc-messages=en_US",
 
 		// No network, no replication, no cluster, no report home. The files that would make a replica are looked for
