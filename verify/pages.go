@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/mbwrap/mbwrap/innodb"
 	"github.com/mbwrap/mbwrap/xbstream"
@@ -13,6 +14,8 @@ type pageChecker struct {
 	inner   *innodb.Checker
 	file    int   // the version of which the last part was handed on
 	next    int64 // raw offset behind that part
+	gaps    []int64
+	cut     int64 // findings that were dropped: of pages that were not seen whole
 }
 
 func newPageChecker(c *checker) *pageChecker {
@@ -21,8 +24,28 @@ func newPageChecker(c *checker) *pageChecker {
 	return p
 }
 
+// maxPage is the size of InnoDB's largest pages, in bytes.
+const maxPage = 64 << 10
+
+// gap tells that the raw stream from at on is missing.
+func (p *pageChecker) gap(at int64) {
+	if n := len(p.gaps); n == 0 || p.gaps[n-1] < at {
+		p.gaps = append(p.gaps, at)
+	}
+}
+
+// seenWhole tells whether no gap can lie in a page that begins at raw.
+func (p *pageChecker) seenWhole(raw int64) bool {
+	i, _ := slices.BinarySearch(p.gaps, raw)
+	return i == len(p.gaps) || p.gaps[i]-raw >= maxPage
+}
+
 // bad reports a bad page.
 func (p *pageChecker) bad(page innodb.Page) {
+	if !p.seenWhole(page.RawOffset) {
+		p.cut++
+		return
+	}
 	p.checker.lose(page.Path, whyPages)
 	if p.checker.full() {
 		p.checker.problem(Problem{}) // counted only
@@ -68,7 +91,7 @@ func (p *pageChecker) finish() {
 	p.inner.Close()
 	s := p.inner.Stats()
 	count := &PageCount{
-		Files: s.Files, Pages: s.Pages, Empty: s.Empty, Unchecked: s.Unchecked, Bad: s.Bad, NotChecked: s.Skipped, Why: []string{},
+		Files: s.Files, Pages: s.Pages, Empty: s.Empty, Unchecked: s.Unchecked + p.cut, Bad: s.Bad - p.cut, NotChecked: s.Skipped, Why: []string{},
 	}
 	for _, skip := range s.Skips {
 		count.Why = append(count.Why, skip.Path+": "+skip.Reason)

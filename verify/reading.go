@@ -110,10 +110,26 @@ func (c *checker) feed(ctx context.Context, row *codec.Codec, r io.Reader, s *st
 	}
 	defer plain.Close() // it frees memory only
 	base := s.next
-	return pipeline.Feed(ctx, plain, pipeline.FeedOptions{Meter: c.options.Meter}, func(raw *pipeline.Raw) error {
+	front := &frontReader{r: plain}
+	err = pipeline.Feed(ctx, front, pipeline.FeedOptions{Meter: c.options.Meter}, func(raw *pipeline.Raw) error {
 		raw.Offset += base
 		return s.take(raw)
 	})
+	return errors.Join(err, front.err)
+}
+
+// frontReader ends where its reader fails, so that all in front of that place is handed on.
+type frontReader struct {
+	r   io.Reader
+	err error // why it ended; nil at the end of r
+}
+
+func (f *frontReader) Read(p []byte) (int, error) {
+	n, err := f.r.Read(p)
+	if err != nil && err != io.EOF {
+		f.err, err = err, io.EOF
+	}
+	return n, err
 }
 
 // surveyPlain finds out what of a stream without an index can be restored.

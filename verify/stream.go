@@ -74,13 +74,18 @@ func (s *stream) take(raw *pipeline.Raw) error {
 		at := min(max(s.fail(err)+1-start, 0), int64(len(data))) // what is behind the faulty head is looked at again
 		start, data = start+at, data[at:]
 	}
-	s.gap()
+	if start != s.next {
+		s.gap()
+	}
 	s.takePart(start, data)
 	return nil
 }
 
-// gap ends the check of the stream as a whole.
+// gap ends the check of the stream as a whole: something is missing behind the last piece.
 func (s *stream) gap() {
+	if s.pages != nil {
+		s.pages.gap(s.next)
+	}
 	if !s.entire {
 		return
 	}

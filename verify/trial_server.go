@@ -73,6 +73,10 @@ func (c *checker) checkServer(ctx context.Context, t *Trial, s *scratch.Server) 
 		if err != nil {
 			return err
 		}
+		if s.DB() == nil {
+			c.problem(whole("", "the server did not come up again after the check of a table: nothing more was looked at"))
+			return nil
+		}
 	}
 	return nil
 }

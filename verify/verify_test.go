@@ -68,6 +68,8 @@ type made struct {
 	blockSize  int
 	volumeSize int64
 	index      []byte // the index, when it is not the right one
+	lie        []byte // the stream that the index describes, when it is another one
+	rawBytes   int64  // what the manifest says, when it is not the truth
 	server     string // version of the server
 }
 
@@ -102,12 +104,21 @@ func filed(t testing.TB, raw []byte, o made, begin catalog.BeginOptions) (*catal
 	}
 	var index catalog.IndexBuilder
 	checker := xbstream.NewChecker(xbstream.Options{Handler: &index, Expect: xbstream.ExpectAny})
+	if o.lie != nil {
+		if _, err := checker.Write(o.lie); err != nil {
+			t.Fatal(err)
+		}
+		checker = nil
+	}
 	result, err := pipeline.Pack(ctx, p.Volumes(ctx), bytes.NewReader(raw), pipeline.PackOptions{
 		Codec: row, Level: level(row), Jobs: 1, BlockSize: o.blockSize, VolumeSize: o.volumeSize,
-		Check: checker, OnBlock: index.Block,
+		Check: writerOf(checker), OnBlock: index.Block,
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if o.rawBytes != 0 {
+		result.RawSize = o.rawBytes
 	}
 	encoded := index.Encode()
 	if o.index != nil {
@@ -125,6 +136,14 @@ func filed(t testing.TB, raw []byte, o made, begin catalog.BeginOptions) (*catal
 		t.Fatal(err)
 	}
 	return r, filepath.Join(dir, "db1", b.ID), b
+}
+
+// writerOf returns nil for no checker.
+func writerOf(c *xbstream.Checker) io.Writer {
+	if c == nil {
+		return nil
+	}
+	return c
 }
 
 // memoryDir is a temporary directory in memory where there is such a place: these tests are not about disks.
