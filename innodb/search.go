@@ -221,9 +221,9 @@ func (c *Checker) settleFirst(f *file, w []byte, final bool) (step, int) {
 	case v == bad && ok && len(w) >= claim.size:
 		c.adopt(f, claim, 0) // page 0 is bad, but its flags are possible
 		return stepAdopt, 0
-	case v == bad && f.kind == kindSpace && len(w) >= minPlain:
+	case !ok && f.kind == kindSpace && len(w) >= minPlain:
 		f.judged = true
-		c.stats.Bad++
+		c.count(bad, 1)
 		c.report(f, Page{RawOffset: f.rawStart(c), Message: fmt.Sprintf("no checksum rule fits; flags 0x%08x", be32(w[flagsAt:]))})
 	}
 	return stepPass, len(w)
