@@ -13,7 +13,7 @@ import (
 // settleLosses decides what becomes of files of which others are lost: they are prepared and made a data directory when
 // everything is there that this needs, else they are put aside. Without losses it does nothing.
 func (r *runner) settleLosses() error {
-	s, l := r.work.state, r.losses
+	s, l := r.work.state, &r.losses
 	if s.Phase != PhaseExtract || !l.any() {
 		return nil
 	}

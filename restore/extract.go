@@ -82,7 +82,7 @@ func (r *runner) extractPlan(ctx context.Context, x *extraction, p *plan) error 
 		r.OnTotal(p.total())
 	}
 	if r.Salvage {
-		return x.gather(ctx, r.Backup, p, r.losses)
+		return x.gather(ctx, r.Backup, p, &r.losses)
 	}
 	return x.planned(ctx, r.Backup, p)
 }
@@ -94,7 +94,7 @@ func (r *runner) gleanStream(ctx context.Context, x *extraction) (err error) {
 		one := part{
 			name: s.Name, open: func() (io.ReadCloser, error) { return plain, nil }, expect: s.Expect, interrupt: s.Interrupt,
 		}
-		return x.glean(ctx, []part{one}, r.losses)
+		return x.glean(ctx, []part{one}, &r.losses)
 	}
 	volumes := newRemains(ctx, r.Backup)
 	defer func() { err = errors.Join(err, volumes.close()) }()
@@ -105,7 +105,7 @@ func (r *runner) gleanStream(ctx context.Context, x *extraction) (err error) {
 	if r.OnTotal != nil {
 		r.OnTotal(r.Backup.Manifest.RawBytes)
 	}
-	return x.glean(ctx, parts, r.losses)
+	return x.glean(ctx, parts, &r.losses)
 }
 
 // keep removes what an earlier run has not completed and returns a plan of what is missing.

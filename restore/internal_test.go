@@ -2,6 +2,7 @@ package restore
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -163,6 +164,45 @@ func TestMovingStopped(t *testing.T) {
 				t.Errorf("got %v, %v; want %q", entries, err, names)
 			}
 		})
+	}
+}
+
+// TestMovingAside goes on with a restore that had put everything aside and was stopped while that was moved.
+func TestMovingAside(t *testing.T) {
+	for _, moved := range []bool{false, true} {
+		name := filepath.Join(t.TempDir(), "t")
+		s := source{Stream: "s", Identity: "i"}
+		fillUnfinished(t, name, s, nil)
+		r := &runner{stream: &Stream{Name: "s", Identity: "i"}, extractOnly: true, Options: Options{Target: name, NoPrepare: true, Salvage: true}}
+		tg, err := inspect(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.work, err = tg.begin(s, "test"); err != nil {
+			t.Fatal(err)
+		}
+		r.losses.add("ibdata2", cause{reason: "gone"})
+		err = r.putAside([]string{"ibdata2"})
+		w := r.work
+		w.state.Salvaged, w.state.Aside, w.state.Lost, w.state.LostFiles = true, true, r.losses.list(), 1
+		w.state.Entries = []string{asideName}
+		if err = errors.Join(err, w.phase(PhaseHandOver)); err == nil && moved {
+			err = w.moveUp(asideName)
+		}
+		if err := errors.Join(err, w.close()); err != nil {
+			t.Fatal(err)
+		}
+		r.work, r.losses = nil, losses{}
+		result, err := r.run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result.Files != 3 || result.LostFiles != 1 || result.Aside != filepath.Join(name, asideName) || result.Lost[0].Path != "ibdata2" {
+			t.Errorf("got %+v, want 3 files put aside and ibdata2 lost", result)
+		}
+		if _, err := os.Stat(filepath.Join(name, asideName, asideFiles, "ibdata1")); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -30,15 +30,13 @@ type cause struct {
 	reason string
 }
 
-// losses collects what can't be salvaged. It belongs to one goroutine.
+// losses collects what can't be salvaged. It belongs to one goroutine; the zero value is ready.
 type losses struct {
 	files map[string]cause // by path; the first cause counts
 	notes []string         // where the stream could not be read, of a stream without an index
 	// unsure tells that files may be lost which nobody can name: there was damage, and no index.
 	unsure bool
 }
-
-func newLosses() *losses { return &losses{files: make(map[string]cause)} }
 
 // maxNotes is how many notes are kept.
 const maxNotes = 100
@@ -52,6 +50,9 @@ func (l *losses) note(text string) {
 
 // add notes that a file is lost.
 func (l *losses) add(path string, why cause) {
+	if l.files == nil {
+		l.files = make(map[string]cause)
+	}
 	if _, known := l.files[path]; !known {
 		l.files[path] = why
 	}

@@ -198,6 +198,7 @@ func blocks(t *testing.T, name string) int64 {
 func TestRealServer(t *testing.T) {
 	source := realServer(t)
 	t.Run("as mbstream does it", func(t *testing.T) { sameAsMbstream(t, source) })
+	t.Run("salvaged", func(t *testing.T) { salvagedServer(t, source) })
 	t.Run("busy", func(t *testing.T) { busyServer(t, source) })
 }
 

@@ -25,13 +25,13 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if (o.Backup == nil) == (o.Stream == nil) {
 		return Result{}, errors.New("restore: either a backup or a stream must be given")
 	}
-	r := &runner{Options: o, stream: o.Stream, losses: newLosses()}
+	r := &runner{Options: o, stream: o.Stream}
 	return r.run(ctx)
 }
 
 // Extract makes the files of a stream, and no more than that: nothing is prepared. It keeps the rules of Run.
 func Extract(ctx context.Context, s *Stream, o ExtractOptions) (Result, error) {
-	r := &runner{stream: s, extractOnly: true, losses: newLosses(), Options: Options{
+	r := &runner{stream: s, extractOnly: true, Options: Options{
 		Target: o.Target, Stream: s, NoPrepare: true, Owner: o.Owner, Version: o.Version, Meter: o.Meter, OnPhase: o.OnPhase,
 	}}
 	return r.run(ctx)
@@ -50,7 +50,7 @@ type runner struct {
 	tool   string  // absolute path; "" when nothing is prepared
 	work   *work
 	survey survey
-	losses *losses // what can't be salvaged
+	losses losses // what can't be salvaged
 	// positionErr says why the result has no position.
 	positionErr error
 

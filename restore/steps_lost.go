@@ -27,9 +27,11 @@ func salvageSteps(l *losses, list string) []string {
 		{lostPartition, "tables that lost partitions: %s. The table can't be read as a whole, each of its other partitions can: save " +
 			"them with CREATE TABLE new AS SELECT * FROM old PARTITION (p0), then DROP TABLE old"},
 		{lostOther, "tables of other engines whose rows are lost: %s. DROP TABLE frees the name; then load the table from elsewhere"},
-		{lostDefinition, "tables whose rows are there and whose definition is lost: %s. Create a table with the same definition in " +
-			"another database and copy its .frm file (and .par file) to the place of the lost one; or DROP TABLE to free the name"},
-		{lostKeys, "tables whose rows are there and whose index file is lost: %s. REPAIR TABLE … USE_FRM makes it anew"},
+		{lostDefinition, "views, or tables whose rows are there, whose definition is lost: %s. For a table, create one with the same " +
+			"definition in another database and copy its .frm file (and .par file) to the place of the lost one; or DROP TABLE to free " +
+			"the name"},
+		{lostKeys, "tables whose rows are there and whose index file is lost: %s. REPAIR TABLE … USE_FRM makes it anew; " +
+			"CHECK TABLE tells whether it did"},
 		{lostWords, "parts of full-text indexes that are lost: %s. Searches in a table of that database may fail: ALTER TABLE … DROP KEY " +
 			"and ADD FULLTEXT KEY make the index anew"},
 		{lostExtra, "definitions (of triggers, databases or the like) or descriptions that are lost: %s. Make them again where they are needed"},

@@ -33,7 +33,7 @@ func takeSurvey(root *os.Root) (s survey, err error) {
 		if err == nil && entry.IsDir() && (name == unfinishedName || name == lostFound) {
 			return fs.SkipDir
 		}
-		if err != nil || !entry.Type().IsRegular() {
+		if err != nil || !entry.Type().IsRegular() || name == lostListName {
 			return err
 		}
 		info, err := entry.Info()
