@@ -32,15 +32,18 @@ func (p *Plain) openChunk(b []byte, off, n int64, stored []byte) (int, error) {
 		}
 		return size, nil
 	}
-	data := make([]byte, size)
+	ends := skip+len(b) < size // inside of this chunk: more of it will be wanted
+	data := stored[:size]
+	if ends || !p.sound { // who opens in place can't try twice
+		data = make([]byte, size)
+	}
 	if err := p.decrypt(data[:0], n, stored); err != nil {
 		return 0, err
 	}
-	got := copy(b, data[skip:])
-	if skip+got < size { // more of it will be wanted
+	if ends {
 		p.recent.Store(&recent{n, data})
 	}
-	return got, nil
+	return copy(b, data[skip:]), nil
 }
 
 // decrypt opens the n-th chunk into dst, which has room for it. Where the end is proven only the last chunk by the
