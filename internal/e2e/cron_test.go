@@ -3,11 +3,8 @@ package e2e_test
 import (
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -52,18 +49,13 @@ func TestCron(t *testing.T) {
 // TestOtherUsersRepository writes and reads a repository that belongs to somebody else, and reads one that is mounted
 // read-only: verify can't record its result there, and says so.
 func TestOtherUsersRepository(t *testing.T) {
-	nobody, err := user.Lookup("nobody")
-	if os.Getuid() != 0 || err != nil {
-		testenv.Missing(t, "root", "to act as another user")
-	}
+	nobody := credential(t, "nobody")
 	s := source.get(t)
 	dir := shortDir(t)
 	repo := filepath.Join(dir, "repo")
 	suite.cgo.must(t, s.backup(repo)...)
 	before := tree(t, repo)
-	uid, _ := strconv.Atoi(nobody.Uid)
-	gid, _ := strconv.Atoi(nobody.Gid)
-	stranger := call{as: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, dir: "/"}
+	stranger := call{as: nobody, dir: "/"}
 	at := []string{"--repo", repo, "--server", "e2e"}
 	fails := func(args ...string) {
 		t.Helper()
