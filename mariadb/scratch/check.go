@@ -92,6 +92,9 @@ func (s *Server) CheckTables(ctx context.Context, o CheckOptions) ([]Table, erro
 	if c.keyed, err = hasKeys(ctx, s.db); err != nil {
 		return nil, fmt.Errorf("list plugins: %w", err)
 	}
+	if c.locked, err = s.locked(ctx); err != nil {
+		return nil, fmt.Errorf("list encrypted tables: %w", err)
+	}
 	if o.OnTotal != nil {
 		o.OnTotal(len(all) + len(lost))
 	}
@@ -116,6 +119,8 @@ func (c *check) open(all []tables.Table) []tables.Table {
 			found.Status, found.Messages = StatusOK, []string{"engine " + t.Engine + " keeps nothing on disk"}
 		case strings.HasPrefix(t.Comment, tables.Unloaded):
 			found.Messages = []string{"engine " + t.Engine + " is not loaded"}
+		case c.locked[tableName{t.Schema, t.Name}]:
+			found.Messages = []string{"it is encrypted, and the server has no key for it"}
 		case kind == tables.Foreign:
 			found.Messages = []string{"engine " + t.Engine + " may reach out of the data directory"}
 		default:

@@ -2,6 +2,7 @@ package scratch
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,9 +23,9 @@ func (s *Server) orphans(ctx context.Context, all []tables.Table) ([]Table, erro
 	if err != nil {
 		return nil, err
 	}
-	known := make(map[string]bool, len(all))
+	known := make(map[tableName]bool, len(all))
 	for _, t := range all {
-		known[t.Schema+"\x00"+t.Name] = true
+		known[tableName{t.Schema, t.Name}] = true
 	}
 	var lost []Table
 	for _, d := range dirs {
@@ -41,7 +42,7 @@ func (s *Server) orphans(ctx context.Context, all []tables.Table) ([]Table, erro
 				return nil, err
 			}
 			// A definition may have been found by other means.
-			if key := t.Schema + "\x00" + t.Name; !known[key] {
+			if key := (tableName{t.Schema, t.Name}); !known[key] {
 				known[key] = true // its other files tell nothing new
 				lost = append(lost, t)
 			}
@@ -86,10 +87,11 @@ func tableOf(file string) string {
 // of that name; a file that it does not know has been left by something else, maybe long ago.
 func (s *Server) orphan(ctx context.Context, dir, file string) (Table, error) {
 	t := Table{Engine: suffixes[filepath.Ext(file)], Status: StatusCorrupt}
-	err := s.db.QueryRowContext(ctx, "SELECT "+decode(dir)+", "+decode(tableOf(file))).Scan(&t.Schema, &t.Name)
+	name, err := s.decode(ctx, dir, file)
 	if err != nil {
 		return t, err
 	}
+	t.Schema, t.Name = name.schema, name.name
 	t.Messages = []string{"its definition is lost: there is " + dir + "/" + file + " but no .frm file"}
 	if t.Engine != "InnoDB" {
 		return t, nil
@@ -103,8 +105,50 @@ func (s *Server) orphan(ctx context.Context, dir, file string) (Table, error) {
 	return t, err
 }
 
-// decode is SQL for the name that a file's name stands for: letters other than ASCII have the form "@0024" there.
-// Written as hexadecimal digits, a name can't be anything but a name.
-func decode(file string) string {
-	return fmt.Sprintf("COALESCE(CONVERT(_filename X'%x' USING utf8mb4), CONVERT(X'%x' USING utf8mb4))", file, file)
+// tableName is a table's name as SQL knows it.
+type tableName struct{ schema, name string }
+
+// decode asks the server for the table that a data file belongs to: in the names of files, letters other than ASCII have
+// the form "@0024". Written as hexadecimal digits, a name can't be anything but a name.
+func (s *Server) decode(ctx context.Context, dir, file string) (t tableName, err error) {
+	text := func(name string) string {
+		return fmt.Sprintf("COALESCE(CONVERT(_filename X'%x' USING utf8mb4), CONVERT(X'%x' USING utf8mb4))", name, name)
+	}
+	err = s.db.QueryRowContext(ctx, "SELECT "+text(dir)+", "+text(tableOf(file))).Scan(&t.schema, &t.name)
+	return t, err
+}
+
+// noKey is the version of a key that the server does not have.
+const noKey = 1<<32 - 1
+
+// locked finds the tables that InnoDB can't read because it has no key for them: a check would call them corrupt.
+func (s *Server) locked(ctx context.Context) (map[tableName]bool, error) {
+	rows, err := s.db.QueryContext(ctx, `SELECT name FROM information_schema.innodb_tablespaces_encryption
+		WHERE encryption_scheme <> 0 AND min_key_version > 0 AND current_key_version = ?`, noKey)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var files []string
+	for rows.Next() {
+		var name sql.NullString
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		files = append(files, name.String)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	found := make(map[tableName]bool)
+	for _, file := range files {
+		if dir, name, ok := strings.Cut(file, "/"); ok {
+			t, err := s.decode(ctx, dir, name+".ibd")
+			if err != nil {
+				return nil, err
+			}
+			found[t] = true
+		}
+	}
+	return found, nil
 }

@@ -1,5 +1,3 @@
-// Package scratch runs throwaway MariaDB servers: for tests, demonstrations and for the proof that a restored backup is
-// worth something. It is the only package that starts a server.
 package scratch
 
 import (

@@ -19,6 +19,7 @@ type check struct {
 	server  *Server
 	o       CheckOptions
 	keyed   bool // the server has a plugin with keys for encrypted tables
+	locked  map[tableName]bool
 	crashes int
 	// statement checks one table on a connection; the error is for an answer that did not come.
 	statement func(context.Context, *sql.Conn, tables.Table, Mode) ([]message, error)
