@@ -328,7 +328,11 @@ func TestDeathAtEveryStep(t *testing.T) {
 }
 
 func deathAtEveryStep(t *testing.T, j job) {
-	for k := 0; ; k++ {
+	step := 1
+	if raceDetector && j.key != nil {
+		step = 3 // each seal is slow
+	}
+	for k := 0; ; k += step {
 		died := false
 		for _, after := range []bool{false, true} {
 			sink := newMemory()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -35,11 +36,7 @@ func begun(t *testing.T, all ...*Repository) (*Pending, *sealedWriter) {
 // noise is data that nothing compresses.
 func noise(n int) []byte {
 	data := make([]byte, n)
-	x := uint32(1)
-	for i := range data {
-		x = x*1664525 + 1013904223
-		data[i] = byte(x >> 24)
-	}
+	rand.NewChaCha8([32]byte{1}).Read(data) // never fails
 	return data
 }
 
