@@ -118,6 +118,7 @@ type checker struct {
 	mutex  sync.Mutex // guards report, but for what only the reading goroutine counts
 	report *Report
 
+	altered              bool  // the backup is not as the holder of its key left it
 	treeBytes, redoBytes int64 // of all files of the backup, and of the redo log among them
 
 	// These belong to the goroutine that is handed the blocks.
@@ -141,6 +142,9 @@ func Run(ctx context.Context, b *catalog.Backup, o Options) (*Report, error) {
 		return nil, fmt.Errorf("verify %s: %w", b.ID, err)
 	}
 	c := &checker{backup: b, options: o, report: newReport(b, o.Level)}
+	if errors.Is(b.Err, catalog.ErrFormat) {
+		return nil, fmt.Errorf("verify %s: %w", b.ID, b.Err)
+	}
 	if b.Manifest == nil {
 		c.problem(whole(catalog.ManifestObject, fmt.Sprint(b.Err)))
 	} else if err := c.run(ctx); err != nil {

@@ -24,6 +24,11 @@ func (c *checker) run(ctx context.Context) error {
 	if err := c.unlocked(ctx); err != nil {
 		return err
 	}
+	if c.options.Level == Restore {
+		if err := c.ready(ctx); err != nil {
+			return err
+		}
+	}
 	if err := c.look(ctx); err != nil {
 		return err
 	}
@@ -92,6 +97,7 @@ func (c *checker) unlocked(ctx context.Context) error {
 	if err == nil || !errors.Is(err, catalog.ErrAltered) {
 		return err
 	}
+	c.altered = true
 	p := whole(catalog.ManifestObject, err.Error())
 	for _, name := range []string{catalog.ManifestObject, catalog.KeyObject, catalog.RekeyObject} {
 		if rest, ours := strings.CutPrefix(p.Message, name+" of "+c.backup.ID+": "); ours {

@@ -34,6 +34,7 @@ func (c *checker) read(ctx context.Context) error {
 
 // weigh sums up what a restore will take.
 func (c *checker) weigh(files []catalog.File) {
+	c.treeBytes, c.redoBytes = 0, 0
 	for _, f := range files {
 		c.treeBytes += f.Size
 		if isRedo(f.Path) {

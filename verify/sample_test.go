@@ -161,6 +161,7 @@ func TestOptionsThatCantBe(t *testing.T) {
 		"sample of a trial": {Level: Restore, Sample: 0.5, Trial: TrialOptions{Dir: "/x"}},
 		"trial nowhere":     {Level: Restore},
 		"negative drift":    {Level: Restore, Trial: TrialOptions{Dir: "/x", Drift: -1}},
+		"unknown check":     {Level: Restore, Trial: TrialOptions{Dir: "/x", Check: "deep"}},
 		"no level":          {Level: "deep"},
 	} {
 		if report, err := Run(t.Context(), b, o); err == nil {

@@ -7,8 +7,10 @@ import (
 	"io"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"time"
 
+	"github.com/mbwrap/mbwrap/catalog"
 	"github.com/mbwrap/mbwrap/mariadb"
 	"github.com/mbwrap/mbwrap/mariadb/scratch"
 	"github.com/mbwrap/mbwrap/restore"
@@ -48,6 +50,9 @@ func (o *TrialOptions) check() (err error) {
 	}
 	if o.Check == "" {
 		o.Check = scratch.Medium
+	}
+	if !slices.Contains([]scratch.Mode{scratch.Quick, scratch.Medium, scratch.Extended}, o.Check) {
+		return fmt.Errorf("unknown mode %q of a check of tables", o.Check)
 	}
 	if o.OnTables == nil {
 		o.OnTables = func(int, int) {}
@@ -104,18 +109,53 @@ const (
 // serverLog keeps the redo log that the server makes small.
 const serverLog = "--loose-innodb-log-file-size=16M"
 
+// ready finds out whether a trial is possible, before hours are spent on reading.
+func (c *checker) ready(ctx context.Context) error {
+	if c.backup.Manifest.Type != catalog.Full {
+		return restore.ErrIncremental
+	}
+	if _, err := mariadb.FindTool(c.options.Trial.Tool); err != nil {
+		return err
+	}
+	index, err := c.backup.Index(ctx)
+	switch {
+	case err == nil:
+		c.weigh(index.Tree())
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case outside(err):
+		return err
+	default: // the reading will tell
+		c.treeBytes = c.backup.Manifest.RawBytes
+	}
+	return checkRoom(nearest(c.options.Trial.Dir), c.spaceNeeded())
+}
+
+// spaceNeeded is what a trial takes at most, in bytes.
+func (c *checker) spaceNeeded() int64 {
+	return c.treeBytes + c.redoBytes + prepareRoom + serverRoom
+}
+
+// skip returns why the backup is not restored, "" if it is.
+func (c *checker) skip() string {
+	c.report.settle()
+	switch {
+	case c.altered:
+		return "the backup is not as the holder of its key left it, and might hold anything"
+	case c.report.Restorable == RestorableAll || c.onlyPages():
+		return ""
+	}
+	return "the backup is damaged, so that it can't be restored in full"
+}
+
 // trial restores the backup, has a server check it, and leaves nothing behind.
 func (c *checker) trial(ctx context.Context) (err error) {
 	t := &Trial{NotChecked: []string{}, Notes: []string{}, CheckMode: string(c.options.Trial.Check)}
 	c.report.Trial = t
-	switch c.report.settle(); c.report.Restorable {
-	case RestorableTables, RestorableFiles, RestorableNothing, RestorableUnknown:
-		if !c.onlyPages() {
-			t.Skipped = "the backup is damaged, so that it can't be restored in full"
-			return nil
-		}
+	t.SpaceNeeded = c.spaceNeeded()
+	if t.Skipped = c.skip(); t.Skipped != "" {
+		return nil
 	}
-	t.SpaceNeeded = c.treeBytes + c.redoBytes + prepareRoom + serverRoom
 	dir, err := newTrialDir(c.options.Trial.Dir, t.SpaceNeeded)
 	if err != nil {
 		return err

@@ -203,6 +203,17 @@ func (d *trialDir) keep() error {
 // full returns an error if the file system has no room left.
 func (d *trialDir) full() error { return checkRoom(d.path, prepareRoom/4) }
 
+// nearest returns dir, or what is above it as far as it is absent.
+func nearest(dir string) string {
+	for parent := filepath.Dir(dir); parent != dir; parent = filepath.Dir(dir) {
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		dir = parent
+	}
+	return dir
+}
+
 // checkRoom compares what is needed with what is free. The error is a *restore.SpaceError.
 func checkRoom(dir string, need int64) error {
 	var s unix.Statfs_t

@@ -52,7 +52,7 @@ func (c *checker) startFailed(ctx context.Context, dir *trialDir, err error) err
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if !errors.Is(err, scratch.ErrEnded) {
+	if !errors.Is(err, scratch.ErrEnded) && !errors.Is(err, scratch.ErrIncomplete) {
 		return err
 	}
 	if full := dir.full(); full != nil {
@@ -94,6 +94,9 @@ func (c *checker) checkTables(ctx context.Context, t *Trial, s *scratch.Server) 
 	t.Tables = len(tables)
 	for _, table := range tables {
 		c.judgeTable(t, table)
+	}
+	if t.Checked == 0 {
+		c.problem(whole("", fmt.Sprintf("of the %d tables in the restored server none could be checked", t.Tables)))
 	}
 	return nil
 }
@@ -145,18 +148,9 @@ func (c *checker) runStatements(ctx context.Context, t *Trial, s *scratch.Server
 	}
 	t.Statements = len(statements)
 	for _, m := range wrong {
-		c.problem(whole("", mismatch(&m)))
+		c.problem(whole("", m.String()))
 	}
 	return nil
-}
-
-// mismatch describes a statement that did not return what it must.
-func mismatch(m *scratch.Mismatch) string {
-	text := fmt.Sprintf("statement in line %d %.80q", m.Line, m.SQL)
-	if m.Err != "" {
-		return text + " failed: " + m.Err
-	}
-	return fmt.Sprintf("%s returned %q, it must return %q", text, m.Got, m.Want)
 }
 
 func (c *checker) compareRows(ctx context.Context, t *Trial, s *scratch.Server) error {

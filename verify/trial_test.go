@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/mbwrap/mbwrap/catalog"
 	"github.com/mbwrap/mbwrap/internal/testenv"
 	"github.com/mbwrap/mbwrap/mariadb"
 	"github.com/mbwrap/mbwrap/mariadb/scratch"
@@ -129,7 +132,8 @@ func TestTrial(t *testing.T) {
 	t.Run("good", func(t *testing.T) { goodTrial(t, src, v) })
 	t.Run("wrong rows and statements", func(t *testing.T) { wrongRows(t, src, v) })
 	t.Run("cancelled", func(t *testing.T) { cancelledTrial(t, v) })
-	t.Run("kept", func(t *testing.T) { keptTrial(t, v) })
+	t.Run("altered", func(t *testing.T) { alteredTrial(t, src) })
+	t.Run("within the promise", func(t *testing.T) { promisedSpace(t, v) })
 	t.Run("bad page", func(t *testing.T) { badPage(t, src) })
 	t.Run("no prepare", func(t *testing.T) { noPrepare(t, src) })
 	t.Run("sampled pages", func(t *testing.T) { sampledPages(t, v, src) })
@@ -202,7 +206,7 @@ func wrongRows(t *testing.T, src *source, v *vault) {
 	}
 	dir := closedDir(t)
 	r, err := Run(t.Context(), v.open(t), Options{
-		Level: Restore, Trial: TrialOptions{Dir: dir, Check: scratch.Quick, Baseline: baseline, Statements: statements},
+		Level: Restore, Trial: TrialOptions{Dir: dir, Check: scratch.Quick, Baseline: baseline, Statements: statements, Keep: true},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -225,7 +229,53 @@ func wrongRows(t *testing.T, src *source, v *vault) {
 	if os.Geteuid() == 0 && !slices.ContainsFunc(r.Trial.Notes, func(n string) bool { return strings.Contains(n, "as root") }) {
 		t.Errorf("got notes %q, want that the server ran as root", r.Trial.Notes)
 	}
+	sweep(dir) // another trial doesn't take for leftovers what was kept
+	if _, err := os.Stat(filepath.Join(r.Trial.Dir, "data", "ibdata1")); err != nil || !r.Trial.Kept {
+		t.Errorf("got %v, kept %v", err, r.Trial.Kept)
+	}
+}
+
+// alteredTrial: what someone without the key has changed is not started.
+func alteredTrial(t *testing.T, src *source) {
+	v := src.backup(t, src.stream)
+	data := bytes.Replace(v.read(t, catalog.ManifestObject), []byte(`"host": "`), []byte(`"host": "x`), 1)
+	v.write(t, catalog.ManifestObject, resum(data))
+	dir := closedDir(t)
+	r, err := Run(t.Context(), v.open(t), Options{Level: Restore, Trial: TrialOptions{Dir: dir}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.OK || !strings.Contains(r.Trial.Skipped, "key") {
+		t.Errorf("got %v, %+v", r.Problems, r.Trial)
+	}
 	assertEmpty(t, dir)
+}
+
+// promisedSpace gives the trial exactly the space that it says it needs.
+func promisedSpace(t *testing.T, v *vault) {
+	mount := func(flags uintptr, dir string, size int64) {
+		if err := unix.Mount("tmpfs", dir, "tmpfs", flags, fmt.Sprintf("size=%d", size)); err != nil {
+			testenv.Missing(t, "mount", "a file system of limited size: "+err.Error())
+		}
+	}
+	dir := t.TempDir()
+	mount(0, dir, 1<<20)
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	o := Options{Level: Restore, Trial: TrialOptions{Dir: filepath.Join(dir, "new", "dir"), Check: scratch.Extended}}
+	_, err := Run(t.Context(), v.open(t), o)
+	full, ok := errors.AsType[*restore.SpaceError](err)
+	if !ok {
+		t.Fatalf("got %v, want that there is no room", err)
+	}
+	mount(unix.MS_REMOUNT, dir, full.Need+64<<10) // of the directories
+	r, err := Run(t.Context(), v.open(t), o)
+	if err != nil || !r.OK || r.Trial.SpaceNeeded != full.Need {
+		t.Errorf("got %v, %+v, want that it gets by with %d bytes", err, r, full.Need)
+	}
 }
 
 // cancelledTrial stops in the middle.
@@ -246,19 +296,6 @@ func cancelledTrial(t *testing.T, v *vault) {
 			t.Errorf("%s: got %v, want the cause of the cancel", phase, err)
 		}
 		assertEmpty(t, dir)
-	}
-}
-
-// keptTrial leaves the files where that is wished; another trial doesn't take them for leftovers.
-func keptTrial(t *testing.T, v *vault) {
-	dir := closedDir(t)
-	r, err := Run(t.Context(), v.open(t), Options{Level: Restore, Trial: TrialOptions{Dir: dir, Keep: true, Check: scratch.Quick}})
-	if err != nil || !r.OK || !r.Trial.Kept {
-		t.Fatalf("got %v, %+v", err, r)
-	}
-	sweep(dir)
-	if _, err := os.Stat(filepath.Join(r.Trial.Dir, "data", "ibdata1")); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -54,10 +54,14 @@ func wholeStream(t testing.TB, files ...file) []byte {
 
 // letters returns n random bytes of 16 values.
 func letters(n int) []byte {
-	r := rand.New(rand.NewPCG(1, uint64(n)))
+	r := rand.NewPCG(1, uint64(n))
+	var bits uint64
 	p := make([]byte, n)
 	for i := range p {
-		p[i] = 'a' + byte(r.IntN(16))
+		if i%16 == 0 {
+			bits = r.Uint64()
+		}
+		p[i] = 'a' + byte(bits>>(i%16*4)&15)
 	}
 	return p
 }
