@@ -144,12 +144,9 @@ func TestPromisesOfCost(t *testing.T) {
 			t.Errorf("%s: got %d broken, want %d: %+v", c.name, got, c.broken, b.promises)
 		}
 	}
-	// A machine that is slow for a while slows both runs of a pair.
-	if got := growth(series("a", 10, 20, 10, 10, 30), series("b", 11, 22, 14, 11, 33)); got < 0.0999 || got > 0.1001 {
+	// What disturbs a run only adds to it.
+	if got := growth(series("a", 20, 10, 13), series("b", 30, 14, 11)); got < 0.0999 || got > 0.1001 {
 		t.Errorf("got a growth of %v, want 0.1", got)
-	}
-	if got := growth(series("a", 10, 10), series("b", 11, 12)); got < 0.1499 || got > 0.1501 {
-		t.Errorf("of two pairs: got a growth of %v, want 0.15", got)
 	}
 }
 
