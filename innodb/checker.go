@@ -220,12 +220,12 @@ func (c *Checker) count(v verdict, n int64) {
 	}
 }
 
-// report tells of a bad page.
-func (c *Checker) report(f *file, p Page) {
+// report tells of a bad page. why makes its message.
+func (c *Checker) report(f *file, p Page, why fault) {
 	if c.o.OnBad == nil {
 		return
 	}
-	p.Path, p.Table = f.path, TableName(f.path)
+	p.Path, p.Table, p.Message = f.path, TableName(f.path), why.String()
 	c.o.OnBad(p)
 }
 

@@ -2,7 +2,6 @@ package innodb
 
 import (
 	"bytes"
-	"fmt"
 	"strconv"
 	"strings"
 )
@@ -135,13 +134,13 @@ func (c *Checker) deltaPage(f *file, raw int64, p []byte) {
 	}
 	no := be32(d.index[4*d.slot:])
 	if no == noPage {
-		c.badDelta(f, raw, "a page that the index of the delta does not list")
+		c.badDelta(f, raw, fault{rule: ruleUnlisted})
 		return
 	}
 	v, why := c.deltaVerdict(f, p, int64(no))
 	c.count(v, 1)
 	if v == bad {
-		c.report(f, Page{Number: uint64(no), Offset: f.pos, RawOffset: raw, Message: why.String()})
+		c.report(f, Page{Number: uint64(no), Offset: f.pos, RawOffset: raw}, why)
 	}
 	if d.slot++; d.slot == f.lay.size/4 {
 		c.mem.give(d.index)
@@ -154,7 +153,7 @@ func (c *Checker) deltaIndex(f *file, raw int64, p []byte) {
 	d := f.delta
 	magic := be32(p)
 	if d.last || magic != lastBlock && magic != moreBlocks {
-		c.badDelta(f, raw, fmt.Sprintf("index of the delta: unexpected mark 0x%08x", magic))
+		c.badDelta(f, raw, fault{ruleMark, magic, lastBlock})
 		return
 	}
 	if d.index = c.mem.take(f.lay.size); d.index == nil {
@@ -167,10 +166,10 @@ func (c *Checker) deltaIndex(f *file, raw int64, p []byte) {
 }
 
 // badDelta reports that the structure of a delta is broken at f.pos, behind which nothing can be judged.
-func (c *Checker) badDelta(f *file, raw int64, message string) {
+func (c *Checker) badDelta(f *file, raw int64, why fault) {
 	f.judged = true
 	c.count(bad, 1)
-	c.report(f, Page{Offset: f.pos, RawOffset: raw, Message: message})
+	c.report(f, Page{Offset: f.pos, RawOffset: raw}, why)
 	c.lose(f, "")
 }
 
@@ -182,7 +181,7 @@ func (c *Checker) endDelta(f *file) {
 	}
 	open := d.slot > 0 && d.slot < f.lay.size/4 && be32(d.index[4*d.slot:]) != noPage
 	if f.known && (open || f.part != nil || !d.last) {
-		c.badDelta(f, f.partRaw, "the delta ends before all pages of its index came")
+		c.badDelta(f, c.raw, fault{rule: ruleCut})
 	}
 }
 

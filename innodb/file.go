@@ -121,7 +121,7 @@ func (c *Checker) page(f *file, raw int64, p []byte) {
 	f.judged = f.judged || v == sound || v == bad
 	f.used = f.used || v != empty
 	if v == bad {
-		c.report(f, Page{Number: uint64(no), Offset: f.pos, RawOffset: raw, Message: why.String()})
+		c.report(f, Page{Number: uint64(no), Offset: f.pos, RawOffset: raw}, why)
 	}
 }
 

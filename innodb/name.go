@@ -78,6 +78,7 @@ func cutLast(s string, sep byte) (before, after string, found bool) {
 // decodeName undoes the server's encoding of names in the file system: '@' and two letters of its table, or '@' and the
 // four hexadecimal digits of a character. What is neither stays as it is, as the server itself shows such names.
 func decodeName(name string) string {
+	name = strings.TrimSuffix(name, "@@@") // of names that other systems keep for devices, such as con
 	if !strings.Contains(name, "@") {
 		return strings.ToValidUTF8(name, "\uFFFD")
 	}

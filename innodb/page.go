@@ -19,28 +19,35 @@ type fault struct {
 }
 
 func (f fault) String() string {
-	if f.rule == ruleNumber {
+	switch f.rule {
+	case ruleNumber:
 		return fmt.Sprintf("%s: stored %d, expected %d", f.rule, f.stored, f.computed)
-	}
-	if f.rule == ruleSize {
-		return fmt.Sprintf("%s: stored %d, must be below %d", f.rule, f.stored, f.computed)
-	}
-	if f.rule == ruleLSN {
+	case ruleSize:
+		return fmt.Sprintf("%s: stored %d, must be above 0 and below %d", f.rule, f.stored, f.computed)
+	case ruleLSN:
 		return fmt.Sprintf("%s: 0x%08x at the start, 0x%08x at the end", f.rule, f.stored, f.computed)
+	case ruleMark, ruleFlags:
+		return fmt.Sprintf("%s 0x%08x", f.rule, f.stored)
+	case ruleUnlisted, ruleCut:
+		return f.rule
 	}
 	return fmt.Sprintf("%s: stored 0x%08x, computed 0x%08x", f.rule, f.stored, f.computed)
 }
 
-// Rules that a page may break. A broken one shows two values.
+// Rules that a page may break. A broken one shows what was stored and what was computed, if there is such a thing.
 const (
-	ruleFull   = "full_crc32 checksum"
-	rulePlain  = "crc32 checksum"
-	rulePlain2 = "crc32 checksum at the end"
-	ruleZip    = "crc32 checksum of a compressed page"
-	ruleCrypt  = "checksum of the encrypted page"
-	ruleLSN    = "log sequence number (low half) differs"
-	ruleNumber = "page number"
-	ruleSize   = "size of a page_compressed page"
+	ruleFull     = "full_crc32 checksum"
+	rulePlain    = "crc32 checksum"
+	rulePlain2   = "crc32 checksum at the end"
+	ruleZip      = "crc32 checksum of a compressed page"
+	ruleCrypt    = "checksum of the encrypted page"
+	ruleLSN      = "log sequence number (low half) differs"
+	ruleNumber   = "page number"
+	ruleSize     = "size of a page_compressed page"
+	ruleFlags    = "no checksum rule fits this page 0; flags"
+	ruleMark     = "index of the delta: unexpected mark"
+	ruleUnlisted = "a page that the index of the delta does not list"
+	ruleCut      = "the delta ends before all pages of its index came"
 )
 
 // Page types that say how the rest of a page is stored.

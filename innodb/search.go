@@ -1,7 +1,5 @@
 package innodb
 
-import "fmt"
-
 // A file's layout stands in its page 0. That page may be damaged, still unwritten, or, in the second and later files of
 // the system tablespace and in fragments, not there at all. Then pages are tried under every layout until one keeps the
 // CRC-32C and the number of one: nothing else is taken as evidence. What was seen before that stays unchecked.
@@ -43,6 +41,17 @@ func (w *window) add(raw int64, p []byte) {
 		}
 	}
 	w.segs = append(w.segs, segment{raw, len(p)})
+}
+
+// at returns where byte off of the window stands in the stream.
+func (w *window) at(off int) int64 {
+	for _, s := range w.segs {
+		if off < s.n {
+			return s.raw + int64(off)
+		}
+		off -= s.n
+	}
+	return 0
 }
 
 // search takes the next bytes of a file whose layout is not known.
@@ -137,15 +146,18 @@ func (c *Checker) settleRest(f *file) {
 
 // closeWindow is done with f's window: its pages are judged or passed over. f.pos stands behind it before and after.
 func (c *Checker) closeWindow(f *file, what step) {
-	w := f.win
+	w, end := f.win, f.pos
 	f.win = nil
 	if what == stepAdopt {
-		f.pos = w.base
-		rest := w.buf
-		for _, s := range w.segs {
-			c.pages(f, s.raw, rest[:s.n])
-			rest = rest[s.n:]
+		off, size := 0, f.lay.size
+		for f.pos = w.base; len(w.buf)-off >= size && !f.lost; off += size {
+			c.page(f, w.at(off), w.buf[off:off+size])
+			f.pos += int64(size)
 		}
+		if off < len(w.buf) && !f.lost {
+			c.pages(f, w.at(off), w.buf[off:])
+		}
+		f.pos = end
 	} else {
 		c.pass(f, w.buf)
 	}
@@ -224,7 +236,7 @@ func (c *Checker) settleFirst(f *file, w []byte, final bool) (step, int) {
 	case !ok && f.kind == kindSpace && len(w) >= minPlain:
 		f.judged = true
 		c.count(bad, 1)
-		c.report(f, Page{RawOffset: f.rawStart(c), Message: fmt.Sprintf("no checksum rule fits; flags 0x%08x", be32(w[flagsAt:]))})
+		c.report(f, Page{RawOffset: f.rawStart(c)}, fault{rule: ruleFlags, stored: be32(w[flagsAt:])})
 	}
 	return stepPass, len(w)
 }
