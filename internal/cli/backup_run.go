@@ -62,7 +62,7 @@ func (r *backupRun) run(ctx context.Context) (*catalog.Manifest, error) {
 	if err := r.check(); err != nil {
 		return nil, err
 	}
-	o, err := r.options()
+	o, err := r.options(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -114,12 +114,12 @@ func (r *backupRun) explain(err error) error {
 }
 
 // options makes the run's options out of the flags.
-func (r *backupRun) options() (backup.Options, error) {
+func (r *backupRun) options(ctx context.Context) (backup.Options, error) {
 	row, level, err := r.codec()
 	if err != nil {
 		return backup.Options{}, err
 	}
-	to, err := r.recipients(r.env)
+	to, err := r.recipients(ctx, r.env)
 	if err != nil {
 		return backup.Options{}, err
 	}

@@ -67,7 +67,7 @@ func runCheck(ctx context.Context, o *checkOptions, env *Env) error {
 	for _, place := range o.Repos {
 		findings = append(findings, checkPlace(ctx, place))
 	}
-	if f := checkRecipients(env, &o.sealFlags); f != nil {
+	if f := checkRecipients(ctx, env, &o.sealFlags); f != nil {
 		findings = append(findings, *f)
 	}
 	return tellFindings(env, &o.common, findings)
@@ -107,8 +107,8 @@ func tellFindings(env *Env, c *common, findings []server.Finding) error {
 
 // checkRecipients encrypts a word to the recipients, which also runs their plugins. It is nil when nothing is to be
 // encrypted.
-func checkRecipients(env *Env, seal *sealFlags) *server.Finding {
-	to, err := seal.recipients(env)
+func checkRecipients(ctx context.Context, env *Env, seal *sealFlags) *server.Finding {
+	to, err := seal.recipients(ctx, env)
 	if to == nil && err == nil {
 		return nil
 	}

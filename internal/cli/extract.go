@@ -50,7 +50,7 @@ func runExtract(ctx context.Context, o *extractOptions, env *Env, ref string) er
 	if o.Target == "" {
 		return usagef("extract needs --target-dir: where are the files to go?")
 	}
-	stream, err := openStream(env, ref, &o.keyFlags)
+	stream, err := openStream(ctx, env, ref, &o.keyFlags)
 	if err != nil {
 		return err
 	}

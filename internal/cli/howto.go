@@ -95,7 +95,7 @@ echo "mbstream can't extract this backup; read this script" >&2; exit 1
 
 // refused tells why mbstream can't extract the backup. Of one that stays locked that is not known.
 func (o *howtoOptions) refused(ctx context.Context, env *Env, b *catalog.Backup) (string, error) {
-	ids, err := o.identities(env)
+	ids, err := o.identities(ctx, env)
 	if err != nil {
 		return "", err
 	}

@@ -46,7 +46,7 @@ func (s *sealFlags) settings() []*setting {
 }
 
 // recipients returns whom to encrypt to; nil if nothing asks for it.
-func (s *sealFlags) recipients(env *Env) (*encrypt.Recipients, error) {
+func (s *sealFlags) recipients(ctx context.Context, env *Env) (*encrypt.Recipients, error) {
 	lines := append([]string(nil), s.To...)
 	for _, name := range s.ToFiles {
 		more, err := readRecipients(name)
@@ -71,7 +71,7 @@ func (s *sealFlags) recipients(env *Env) (*encrypt.Recipients, error) {
 	if err != nil {
 		return nil, &usageError{err: errorf("encrypt to: %w", err), hint: recipientHint(err)}
 	}
-	return to.WithUI(pluginUI(env)), nil
+	return to.WithUI(pluginUI(ctx, env)), nil
 }
 
 func recipientHint(err error) string {
@@ -112,7 +112,7 @@ func passphrase(file, given string) (string, error) {
 }
 
 // identities returns what the flags give to open backups with; nil if there is nothing.
-func (k *keyFlags) identities(env *Env) (*encrypt.Identities, error) {
+func (k *keyFlags) identities(ctx context.Context, env *Env) (*encrypt.Identities, error) {
 	if k.openedBefore {
 		return k.opened, nil
 	}
@@ -122,7 +122,7 @@ func (k *keyFlags) identities(env *Env) (*encrypt.Identities, error) {
 	}
 	var all *encrypt.Identities
 	for _, name := range k.Identities {
-		ids, err := k.read(env, name, pass)
+		ids, err := k.read(ctx, env, source{name, pass})
 		if err != nil {
 			return nil, err
 		}
@@ -139,8 +139,12 @@ func (k *keyFlags) identities(env *Env) (*encrypt.Identities, error) {
 	return all, nil
 }
 
+// source is an identity file, and the passphrase that was given for it, if any.
+type source struct{ name, pass string }
+
 // read reads one identity file.
-func (k *keyFlags) read(env *Env, name, pass string) (*encrypt.Identities, error) {
+func (k *keyFlags) read(ctx context.Context, env *Env, from source) (*encrypt.Identities, error) {
+	name, pass := from.name, from.pass
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, &keyFileError{errorf("--identity: %w", err), "does the file exist, and may you read it?"}
@@ -155,7 +159,7 @@ func (k *keyFlags) read(env *Env, name, pass string) (*encrypt.Identities, error
 			"who else needs it? try: chmod 600 " + shellQuote(name) + "; or --allow-exposed-key"}
 	}
 	ids, err := encrypt.ReadIdentities(f, encrypt.IdentityOptions{
-		Passphrase: func() (string, error) { return askPassphrase(env, name, pass) }, UI: pluginUI(env),
+		Passphrase: func() (string, error) { return askPassphrase(ctx, env, name, pass) }, UI: pluginUI(ctx, env),
 	})
 	if err != nil {
 		return nil, &keyFileError{errorf("identity file %q: %w", name, err), "is it a private key? make one with: mbwrap keygen FILE"}
@@ -178,7 +182,7 @@ func (k *keyFlags) unlock(ctx context.Context, env *Env, b *catalog.Backup) erro
 	if b.Manifest == nil || !b.Locked() {
 		return nil
 	}
-	ids, err := k.identities(env)
+	ids, err := k.identities(ctx, env)
 	if err != nil {
 		return err
 	}

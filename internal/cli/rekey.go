@@ -51,7 +51,7 @@ type rekeyedJSON struct {
 }
 
 func runRekey(ctx context.Context, o *rekeyOptions, env *Env, refs []string) error {
-	to, err := o.seal.recipients(env)
+	to, err := o.seal.recipients(ctx, env)
 	if err != nil {
 		return err
 	}

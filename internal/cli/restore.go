@@ -109,7 +109,7 @@ func adviseSalvage(o *restoreOptions, err error) error {
 // source finds what to restore.
 func (o *restoreOptions) source(ctx context.Context, env *Env, ref string, options *restore.Options) (string, error) {
 	if isFile(ref) {
-		stream, err := openStream(env, ref, &o.keyFlags)
+		stream, err := openStream(ctx, env, ref, &o.keyFlags)
 		options.Stream = stream
 		return "restore", err
 	}
@@ -131,7 +131,7 @@ func (o *restoreOptions) source(ctx context.Context, env *Env, ref string, optio
 
 // openStream opens a plain stream: a file, or "-" for standard input. If it is encrypted with age it is decrypted with what
 // keys give.
-func openStream(env *Env, ref string, keys *keyFlags) (*restore.Stream, error) {
+func openStream(ctx context.Context, env *Env, ref string, keys *keyFlags) (*restore.Stream, error) {
 	f, err := openFile(env, ref)
 	if err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func openStream(env *Env, ref string, keys *keyFlags) (*restore.Stream, error) {
 			f.Close() // opened for reading only
 		}
 	}
-	s := &restore.Stream{Reader: &unsealer{env: env, keys: keys, name: ref, src: f}, Name: ref, Interrupt: stop}
+	s := &restore.Stream{Reader: &unsealer{ctx: ctx, env: env, keys: keys, name: ref, src: f}, Name: ref, Interrupt: stop}
 	if ref == "-" {
 		s.Name = "standard input"
 		return s, nil

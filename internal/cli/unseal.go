@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"io"
 
 	"github.com/mbwrap/mbwrap/encrypt"
@@ -13,6 +14,7 @@ const sealedHead = 64
 // unsealer reads a stream that may be an age file. It finds out with the first Read, as a pipe may be silent for a while
 // and must stay interruptible.
 type unsealer struct {
+	ctx  context.Context
 	env  *Env
 	keys *keyFlags
 	name string
@@ -42,7 +44,7 @@ func (u *unsealer) open() (io.Reader, error) {
 	if !encrypt.Sealed(head[:n]) {
 		return whole, nil
 	}
-	ids, err := u.keys.identities(u.env)
+	ids, err := u.keys.identities(u.ctx, u.env)
 	if err != nil {
 		return nil, err
 	}
