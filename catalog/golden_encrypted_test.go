@@ -222,6 +222,15 @@ func TestEncryptedStockTools(t *testing.T) {
 		}
 	}
 	byHand()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), ".") {
+			t.Errorf("a change of the key leaves %s", entry.Name())
+		}
+	}
 	again, err := b.Repository.Find(t.Context(), "db1", b.ID)
 	if err != nil {
 		t.Fatal(err)

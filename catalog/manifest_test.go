@@ -292,8 +292,8 @@ func TestNewerFormatsAreRefused(t *testing.T) {
 	}
 }
 
-// TestHostileManifests have a right seal: whoever can write to the repository can make one.
-func TestHostileManifests(t *testing.T) {
+// TestHostileManifest have a right seal: whoever can write to the repository can make one.
+func TestHostileManifest(t *testing.T) {
 	const most = 1<<63 - 1
 	for _, test := range []struct {
 		name string

@@ -345,7 +345,8 @@ func TestManifestOfAnother(t *testing.T) {
 	}
 }
 
-func TestVerificationIsKept(t *testing.T) {
+// TestVerification: a record is kept, replaced, and counts for one manifest only.
+func TestVerification(t *testing.T) {
 	r, sink := filled(t)
 	b, err := r.Find(t.Context(), "db2", Latest)
 	if err != nil {
