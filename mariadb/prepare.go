@@ -59,7 +59,9 @@ func (o *PrepareOptions) arguments() []string {
 	if o.DefaultsFile != "" {
 		args = append(args, "--defaults-file="+o.DefaultsFile)
 	}
-	args = append(args, "--prepare", "--target-dir="+o.Dir, "--use-memory="+strconv.FormatInt(o.UseMemory, 10))
+	// Temporary files go where the tool can write, and where there is room, which is said of TMPDIR of no environment.
+	args = append(args, "--prepare", "--target-dir="+o.Dir, "--tmpdir="+o.Dir,
+		"--use-memory="+strconv.FormatInt(o.UseMemory, 10))
 	if o.IncrementalDir != "" {
 		args = append(args, "--incremental-dir="+o.IncrementalDir)
 	}

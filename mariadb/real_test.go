@@ -274,6 +274,21 @@ func TestRealStop(t *testing.T) {
 	scratchtest.Exec(t, s, "SET lock_wait_timeout=5; DROP TABLE shop.m")
 }
 
+// TestPrepareNeedsNoTmpdir: what the environment calls the temporary directory may be full, or not ours to write to.
+func TestPrepareNeedsNoTmpdir(t *testing.T) {
+	dir := t.TempDir()
+	args := filepath.Join(t.TempDir(), "args")
+	tool := scratchtest.FakeTool(t, "echo \"$@\" > "+args+"; echo 'completed OK!' >&2\n")
+	t.Setenv("TMPDIR", "/nonexistent")
+	if _, err := mariadb.Prepare(t.Context(), mariadb.PrepareOptions{Tool: tool, Dir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(args)
+	if err != nil || !strings.Contains(string(text), " --tmpdir="+dir+" ") {
+		t.Errorf("got arguments %q, %v, want --tmpdir=%s", text, err, dir)
+	}
+}
+
 func TestPrepareFailures(t *testing.T) {
 	testenv.Need(t, "mariadb-backup")
 	if r, err := mariadb.Prepare(t.Context(), mariadb.PrepareOptions{Dir: t.TempDir()}); err == nil || len(r.Errors) == 0 {
