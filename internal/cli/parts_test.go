@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -59,6 +60,49 @@ func TestFormatSpanReadsBack(t *testing.T) {
 		if back, err := parseSpan(got); got != want || err != nil || back != d {
 			t.Errorf("formatSpan(%v): got %q, read back %v, %v, want %q", d, got, back, err, want)
 		}
+	}
+}
+
+func TestParseFraction(t *testing.T) {
+	for in, want := range map[string]float64{"10%": 0.1, "0.1": 0.1, "100%": 1, "1": 1, "0": 0, " 2.5 % ": 0.025} {
+		if got, err := parseFraction(in); err != nil || math.Abs(got-want) > 1e-12 {
+			t.Errorf("parseFraction(%q): got %v, %v, want %v", in, got, err, want)
+		}
+	}
+	for _, in := range []string{"", "%", "-1%", "101%", "1.5", "NaN", "Inf", "ten", "0x1p-1%%"} {
+		if got, err := parseFraction(in); err == nil {
+			t.Errorf("parseFraction(%q): got %v, want an error", in, got)
+		}
+	}
+}
+
+func TestReadLine(t *testing.T) {
+	r := strings.NewReader("first line\r\nsecond\n")
+	for _, want := range []string{"first line", "second"} {
+		if got, err := readLine(r); err != nil || got != want {
+			t.Errorf("got %q, %v, want %q", got, err, want)
+		}
+	}
+	if _, err := readLine(r); !errors.Is(err, io.EOF) {
+		t.Errorf("at the end: got %v, want EOF", err)
+	}
+}
+
+// TestNobodyToAsk: without a terminal nothing waits for an answer, and a plugin is told that nobody is there.
+func TestNobodyToAsk(t *testing.T) {
+	env := &Env{Stderr: io.Discard}
+	if _, err := ask(t.Context(), env, question{prompt: "?"}); !errors.Is(err, errNoTerminal) {
+		t.Errorf("got %v, want errNoTerminal", err)
+	}
+	if _, err := askPassphrase(t.Context(), env, "key", ""); !errors.Is(err, errNoPassphrase) {
+		t.Errorf("got %v, want errNoPassphrase", err)
+	}
+	if got, err := askPassphrase(t.Context(), env, "key", "given"); err != nil || got != "given" {
+		t.Errorf("got %q, %v, want what was given", got, err)
+	}
+	ui := pluginUI(t.Context(), env)
+	if ui.Ask != nil || ui.Confirm != nil || ui.Message == nil || ui.Wait == nil {
+		t.Errorf("got %+v, want a UI that tells and does not ask", ui)
 	}
 }
 
