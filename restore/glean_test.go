@@ -72,15 +72,18 @@ func TestGleanIntact(t *testing.T) {
 }
 
 // TestGleanEveryBlock damages one block after the other of backups without an index. What ended before it, and what is in
-// the next volumes, is there.
+// the next volumes, is there. Each codec takes its turn.
 func TestGleanEveryBlock(t *testing.T) {
-	for _, name := range []string{"zstd", "gzip", "lz4", "none"} {
+	for turn, name := range []string{"zstd", "gzip", "lz4", "none"} {
 		t.Run(name, func(t *testing.T) {
 			backup, parts, whole := salvageBackup(t, packing{codec: name})
 			blocks := allBlocks(t, backup)
 			loseIndex(t, backup)
 			some := false
 			for i, b := range blocks {
+				if i%4 != turn {
+					continue
+				}
 				flip(t, volumePath(backup, b.Volume), b.Stored+b.StoredSize/2)
 				next := b.Raw + b.RawSize // from here on everything can be read again
 				for _, o := range blocks[i:] {

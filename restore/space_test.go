@@ -132,6 +132,28 @@ func TestSpaceCheckedFirst(t *testing.T) {
 	sameTree(t, target, want)
 }
 
+// TestSalvageSpaceCheckedFirst wants room for what a salvage makes at most, before anything is written.
+func TestSalvageSpaceCheckedFirst(t *testing.T) {
+	backup, parts, whole := salvageBackup(t, packing{})
+	var size int64
+	for _, content := range whole {
+		size += int64(len(content))
+	}
+	lost := damageAt(t, backup, parts, parts["shop/t3.ibd"][1].start)
+	disk := smallDisk(t, 64<<10)
+	o := restore.Options{Target: filepath.Join(disk, "t"), Backup: backup, NoPrepare: true, Salvage: true}
+	var space *restore.SpaceError
+	if _, err := restore.Run(t.Context(), o); !errors.As(err, &space) || space.Need != size || !absentFile(o.Target) {
+		t.Fatalf("got %v, want a SpaceError: need %d", err, size)
+	}
+	resize(t, disk, 2<<20)
+	result, err := restore.Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	assertSalvaged(t, result, whole, lost)
+}
+
 // TestNoRoomToBegin leaves nothing behind where there is no room for the state either.
 func TestNoRoomToBegin(t *testing.T) {
 	stream, _ := spaceStream(t)
