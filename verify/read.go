@@ -26,7 +26,8 @@ type blockReader struct {
 // taker is who gets the decoded blocks.
 type taker interface {
 	take(*pipeline.Raw) error
-	gap() // the next block that is taken is not the one that follows, or there is none
+	gap()    // the next block that is taken is not the one that follows, or there is none
+	finish() // there are no more blocks
 }
 
 // readBlocks decodes blocks, which are some of those of the index. c.blocks must be set.
@@ -50,6 +51,9 @@ func (c *checker) readBlocks(ctx context.Context, index *catalog.Index, blocks i
 		OnDamage: func(e *pipeline.BlockError) error { return r.damaged(ctx, e) },
 	}, to.take)
 	c.lostVersion = r.damage.lost
+	if err == nil {
+		to.finish()
+	}
 	return err
 }
 

@@ -25,7 +25,6 @@ func (c *checker) read(ctx context.Context) error {
 	if err := c.readBlocks(ctx, index, index.AllBlocks(), s); err != nil {
 		return err
 	}
-	s.finish()
 	tree := index.Tree()
 	c.weigh(tree)
 	c.report.survey(tree, c.why(index))

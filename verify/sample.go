@@ -82,11 +82,7 @@ func (c *checker) decodeSample(ctx context.Context, index *catalog.Index, set *c
 	}
 	s := c.newStream(index)
 	defer s.close()
-	if err := c.readBlocks(ctx, index, set.blocks(index), s); err != nil {
-		return err
-	}
-	s.finish()
-	return nil
+	return c.readBlocks(ctx, index, set.blocks(index), s)
 }
 
 // counter takes blocks and counts them only.
@@ -98,7 +94,8 @@ func (c counter) take(raw *pipeline.Raw) error {
 	return nil
 }
 
-func (c counter) gap() {}
+func (c counter) gap()    {}
+func (c counter) finish() {}
 
 // newSample counts what will be read, and tells how much that is.
 func (c *checker) newSample(index *catalog.Index, set *chosen, seed uint64) *Sample {

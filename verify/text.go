@@ -138,7 +138,11 @@ func (r *Report) textTrial(t *text) {
 }
 
 func seconds(s float64) string {
-	return time.Duration(s * float64(time.Second)).Round(100 * time.Millisecond).String()
+	d := time.Duration(s * float64(time.Second))
+	if d < 10*time.Second {
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(100 * time.Millisecond).String()
 }
 
 // list writes the first of count entries.
