@@ -68,8 +68,9 @@ const (
 // never opened, and are not checked.
 //
 // A server that ends while it checks a table is a finding about that table: another one is started for the rest, and
-// handles that DB has returned before are closed. If it does not come up again, what is left is not checked. The error
-// is for an ended context, or a server that does not run.
+// handles that DB has returned before are closed. If it does not come up again, what is left is not checked, and DB is
+// nil. The error is for an ended context, or a server that does not run or ended before it could say what there is to
+// check.
 func (s *Server) CheckTables(ctx context.Context, o CheckOptions) ([]Table, error) {
 	if s.db == nil {
 		return nil, errNotRunning
@@ -80,20 +81,10 @@ func (s *Server) CheckTables(ctx context.Context, o CheckOptions) ([]Table, erro
 	if !slices.Contains([]Mode{Quick, Medium, Extended}, o.Mode) {
 		return nil, fmt.Errorf("unknown mode %q of a check", o.Mode)
 	}
-	all, err := tables.List(ctx, s.db)
-	if err != nil {
-		return nil, fmt.Errorf("list tables: %w", err)
-	}
-	lost, err := s.orphans(ctx, all)
-	if err != nil {
-		return nil, fmt.Errorf("look for lost definitions: %w", err)
-	}
 	c := &check{server: s, o: o, statement: checkTable}
-	if c.keyed, err = hasKeys(ctx, s.db); err != nil {
-		return nil, fmt.Errorf("list plugins: %w", err)
-	}
-	if c.locked, err = s.locked(ctx); err != nil {
-		return nil, fmt.Errorf("list encrypted tables: %w", err)
+	all, lost, err := c.survey(ctx)
+	if err != nil {
+		return nil, s.explain(ctx, err)
 	}
 	if o.OnTotal != nil {
 		o.OnTotal(len(all) + len(lost))
@@ -106,6 +97,23 @@ func (s *Server) CheckTables(ctx context.Context, o CheckOptions) ([]Table, erro
 	}
 	slices.SortFunc(c.done, func(a, b Table) int { return cmp.Or(cmp.Compare(a.Schema, b.Schema), cmp.Compare(a.Name, b.Name)) })
 	return c.done, nil
+}
+
+// survey asks what there is to check.
+func (c *check) survey(ctx context.Context) (all []tables.Table, lost []Table, err error) {
+	if all, err = tables.List(ctx, c.server.db); err != nil {
+		return nil, nil, fmt.Errorf("list tables: %w", err)
+	}
+	if lost, err = c.server.orphans(ctx, all); err != nil {
+		return nil, nil, fmt.Errorf("look for lost definitions: %w", err)
+	}
+	if c.keyed, err = hasKeys(ctx, c.server.db); err != nil {
+		return nil, nil, fmt.Errorf("list plugins: %w", err)
+	}
+	if c.locked, err = c.server.locked(ctx); err != nil {
+		return nil, nil, fmt.Errorf("list encrypted tables: %w", err)
+	}
+	return all, lost, nil
 }
 
 // open settles the tables that are not to be opened and returns the others.
@@ -136,5 +144,6 @@ func (s *Server) CountRows(ctx context.Context, o server.CountOptions) ([]server
 	if s.db == nil {
 		return nil, errNotRunning
 	}
-	return server.CountRows(ctx, s.db, o)
+	rows, err := server.CountRows(ctx, s.db, o)
+	return rows, s.explain(ctx, err)
 }

@@ -112,6 +112,9 @@ func TestServerStaysDown(t *testing.T) {
 			t.Errorf("%s: got %s %q, want %s", name, found[name].Status, found[name].Messages, want)
 		}
 	}
+	if s.DB() != nil || s.PID() != 0 {
+		t.Errorf("got handle %v, process %d, want none", s.DB(), s.PID())
+	}
 	if text := strings.Join(found["c"].Messages, ""); !strings.Contains(text, "does not come up again") || !strings.Contains(text, "incomplete") {
 		t.Errorf("got %q, want why it does not come up", text)
 	}

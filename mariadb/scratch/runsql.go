@@ -51,7 +51,7 @@ const readOnly = "SET SESSION TRANSACTION READ ONLY"
 
 // RunSQL runs statements in one session, which begins as a read-only one, and returns those that failed or returned
 // something else than they must, in their order. It goes on after a failure. The error is for an ended context or a
-// server that does not answer any more; it names the statement.
+// server that has ended ([ErrEnded]); it names the statement.
 func (s *Server) RunSQL(ctx context.Context, statements []Statement) (wrong []Mismatch, err error) {
 	if s.db == nil {
 		return nil, errNotRunning
@@ -63,7 +63,7 @@ func (s *Server) RunSQL(ctx context.Context, statements []Statement) (wrong []Mi
 	defer func() { err = errors.Join(err, db.Close()) }()
 	conn, err := db.Conn(ctx)
 	if err != nil {
-		return nil, err
+		return nil, s.explain(ctx, err)
 	}
 	defer conn.Close() // the handle is closed anyway
 	if _, err := conn.ExecContext(ctx, readOnly); err != nil {
@@ -72,7 +72,7 @@ func (s *Server) RunSQL(ctx context.Context, statements []Statement) (wrong []Mi
 	for _, statement := range statements {
 		m, err := run(ctx, conn, statement)
 		if err != nil {
-			return wrong, fmt.Errorf("statement in line %d: %w", statement.Line, err)
+			return wrong, fmt.Errorf("statement in line %d: %w", statement.Line, s.explain(ctx, err))
 		}
 		if m.Err != "" || statement.Expects && (m.Rows != len(statement.Want) || !slices.Equal(m.Got, statement.Want[:len(m.Got)])) {
 			wrong = append(wrong, m)

@@ -42,7 +42,7 @@ var (
 	// ErrNoServer is wrapped by errors that say that mariadbd is not installed.
 	ErrNoServer = errors.New("mariadbd is not installed")
 	// ErrEnded is wrapped by the error of Start when the server ended by itself: it can't live on these data, or not with
-	// these options.
+	// these options. It is also wrapped by errors of other methods that found the server gone.
 	ErrEnded = errors.New("the server ended")
 	// ErrSilent is wrapped by the error of Start when the server did not answer in time.
 	ErrSilent = errors.New("the server does not answer")
@@ -317,6 +317,15 @@ func (s *Server) alive() bool {
 		}
 	}
 	return false
+}
+
+// explain adds to an error that the server has ended, if that is why.
+func (s *Server) explain(ctx context.Context, err error) error {
+	var refused *mysql.MySQLError
+	if err == nil || ctx.Err() != nil || errors.As(err, &refused) || s.alive() {
+		return err
+	}
+	return fmt.Errorf("%w: %s: %w", ErrEnded, s.lastWords(), err)
 }
 
 // restart replaces a server that has ended, or does not answer any more.

@@ -1,6 +1,7 @@
 package scratch_test
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/mbwrap/mbwrap/mariadb/internal/scratchtest"
 	"github.com/mbwrap/mbwrap/mariadb/scratch"
+	"github.com/mbwrap/mbwrap/mariadb/server"
 )
 
 func TestParseSQL(t *testing.T) {
@@ -184,8 +186,16 @@ SELECT nonsense(;
 	for query[int](t, s, "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP(%'") == 0 {
 	}
 	die(t, s)
-	if err := <-ended; err == nil || !strings.Contains(err.Error(), "line 2") {
-		t.Errorf("got %v, want an error that names line 2", err)
+	if err := <-ended; !errors.Is(err, scratch.ErrEnded) || !strings.Contains(err.Error(), "line 2") {
+		t.Errorf("got %v, want %v in line 2", err, scratch.ErrEnded)
+	}
+	_, errCheck := s.CheckTables(t.Context(), scratch.CheckOptions{})
+	_, errCount := s.CountRows(t.Context(), server.CountOptions{})
+	_, errRun := s.RunSQL(t.Context(), statements)
+	for _, err := range []error{errCheck, errCount, errRun} {
+		if !errors.Is(err, scratch.ErrEnded) || !strings.Contains(err.Error(), "signal 11") {
+			t.Errorf("got %v, want %v and the signal", err, scratch.ErrEnded)
+		}
 	}
 }
 

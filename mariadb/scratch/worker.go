@@ -81,6 +81,9 @@ func (c *check) revive(ctx context.Context, suspects, rest []tables.Table) (up b
 		}
 		words += "; it does not come up again: " + err.Error()
 	}
+	if err := c.server.Kill(); err != nil {
+		return false, err
+	}
 	for _, t := range suspects {
 		c.blame(t, "the server ended while it checked this table, or one of those at the same time: "+words)
 	}
