@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 )
 
 func TestReadJournal(t *testing.T) {
@@ -301,6 +303,28 @@ func TestIsUserTable(t *testing.T) {
 	} {
 		if got := isUserTable(name); got != want {
 			t.Errorf("%q: got %v, want %v", name, got, want)
+		}
+	}
+}
+
+// TestProvenReader leaves out what came just before an error, and nothing else.
+func TestProvenReader(t *testing.T) {
+	wrong := errors.New("wrong checksum")
+	for _, c := range []struct {
+		size, hold, want int
+		err              error
+	}{
+		{0, 10, 0, nil}, {5, 10, 5, nil}, {1 << 20, 10, 1 << 20, nil}, {heldPiece, 10, heldPiece, nil},
+		{5, 10, 0, wrong}, {10, 10, 0, wrong}, {11, 10, 1, wrong}, {1 << 20, 300_000, 1<<20 - 300_000, wrong}, {1 << 20, 0, 1 << 20, wrong},
+	} {
+		var src io.Reader = bytes.NewReader(make([]byte, c.size))
+		if c.err != nil {
+			src = io.MultiReader(src, iotest.ErrReader(c.err))
+		}
+		p := &provenReader{r: src, hold: int64(c.hold)}
+		got, err := io.ReadAll(p)
+		if err != nil || len(got) != c.want || p.err != c.err {
+			t.Errorf("%d bytes, %d held, then %v: got %d bytes, %v, %v, want %d", c.size, c.hold, c.err, len(got), err, p.err, c.want)
 		}
 	}
 }
