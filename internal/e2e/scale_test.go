@@ -123,10 +123,12 @@ func countFiles(t *testing.T, dir string) int {
 	return n
 }
 
-// TestMemory packs a large stream, made on the fly, and measures the peak.
+// TestMemory packs a large stream, made on the fly, encrypted, reads it back with the pages of its tables checked, and
+// measures the peaks.
 func TestMemory(t *testing.T) {
 	const size = 1536 << 20
 	repo := filepath.Join(shortDir(t), "repo")
+	identity, recipient := keygen(t)
 	gen := exec.CommandContext(t.Context(), suite.gen, "--kind", "tpcc", "--size", fmt.Sprint(size))
 	data, err := gen.StdoutPipe()
 	if err != nil {
@@ -135,7 +137,8 @@ func TestMemory(t *testing.T) {
 	if err := gen.Start(); err != nil {
 		t.Fatal(err)
 	}
-	o := suite.cgo.mustCall(t, call{stdin: data, rss: true}, "backup", "--stdin", "--repo", repo, "--server", "large", "--jobs", "2", "--level", "1")
+	o := suite.cgo.mustCall(t, call{stdin: data, rss: true}, "backup", "--stdin", "--repo", repo, "--server", "large", "--jobs", "2", "--level", "1",
+		"--encrypt-to", recipient)
 	if err := gen.Wait(); err != nil {
 		t.Error(err)
 	}
@@ -146,5 +149,10 @@ func TestMemory(t *testing.T) {
 	}
 	if rows := list(t, repo); len(rows) != 1 || rows[0].RawBytes < size*9/10 {
 		t.Errorf("got %+v, want one backup of about %d bytes", rows, size)
+	}
+	o = suite.cgo.mustCall(t, call{rss: true}, "verify", "--repo", repo, "--identity", identity, "--level", "pages", "--jobs", "2")
+	t.Logf("verify: %v, peak memory %d MiB", o.took, o.rss>>20)
+	if o.rss == 0 || o.rss >= maxRSS {
+		t.Errorf("verify: peak memory is %d MiB, want less than %d", o.rss>>20, maxRSS>>20)
 	}
 }
