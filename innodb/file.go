@@ -152,25 +152,25 @@ func (c *Checker) hole(f *file, n int64) {
 		}
 		return
 	}
-	zeros := func(n int64) {
-		var block [4096]byte
-		for n > 0 {
-			k := min(n, int64(len(block)))
-			c.feed(f, c.raw, block[:k])
-			n -= k
+	var block [4096]byte
+	for n > 0 && !f.lost {
+		unit := int64(region)
+		if f.known {
+			unit = int64(f.lay.size)
 		}
-	}
-	if n > 4*region { // whole regions are known to be empty without a look
-		first := 2*region - f.pos%region
-		zeros(first)
-		n -= first
-		if whole := n - n%region; f.win == nil && f.part == nil {
+		// The beginning of a file decides on its layout and must be seen; from then on whole pages of zeros are empty.
+		fresh := f.part == nil && f.win == nil && f.pos%unit == 0 && f.skipTo <= f.pos
+		if whole := n - n%unit; fresh && whole > 0 && (f.known || f.pos > 0) {
 			c.count(empty, whole/int64(f.pageSize()))
 			f.pos += whole
 			n -= whole
+			continue
 		}
+		k := min(n, int64(len(block)), unit-f.pos%unit)
+		c.feed(f, c.raw, block[:k])
+		n -= k
 	}
-	zeros(n)
+	f.pos += n
 }
 
 // pageSize is the size of f's pages, or the usual one while it is not known.

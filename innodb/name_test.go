@@ -82,10 +82,9 @@ func TestIsTablespace(t *testing.T) {
 	}
 }
 
-// TestNamesOfRealTables makes tables with odd names in a real server and reads the names off the files.
-func TestNamesOfRealTables(t *testing.T) {
-	s := startServer(t)
-	t.Parallel()
+// realNames makes tables with odd names in a real server and reads the names off the files.
+func realNames(t *testing.T, s *server) {
+	t.Helper()
 	names := []string{"plain", "With Capitals", "a b.c-d#e/f", "ümläut ÄÖÜß", "日本語", "Ελληνικά ΏΑ", "Кириллица Ж", "հայերեն Ա", "ŒœŸ", "Ⅷⓐ Ａ",
 		"$x@y", "@", "@@", "@0020", "a@0kb", "x#P#y", "#sql-looks-like", "tab\tle", "q'uote\"", "back\\slash", "sémi;colon", "ẞ ẛ ỹ", "con", "~!%^&*()+=|{}[]<>?,:"}
 	var b strings.Builder

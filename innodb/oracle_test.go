@@ -115,11 +115,11 @@ func compareWithOracle(t *testing.T, stream []byte) {
 	planted, found := 0, 0
 	for _, path := range slices.Sorted(maps.Keys(files)) {
 		data := files[path]
-		if path == "ibdata2" || path == "ibdata3" || allZero(data[:min(len(data), 1024)]) {
+		if path == "ibdata2" || path == "ibdata3" || allZero(data[:min(len(data), 1024)]) || more(path) {
 			continue
 		}
 		size := pageSizeOf(data)
-		data = data[:min(len(data), 60*size)] // before the doublewrite buffer
+		data = data[:min(len(data), 50*size)] // before the doublewrite buffer
 		full := data[57]&0x10 != 0
 		places := []int{0, 3, 4, 7, 8, 16, 20, 24, 25, 26, 29, 30, 33, 34, 37, 38, 40, 42, 100, size / 3, size - 9, size - 8, size - 5, size - 4, size - 1}
 		// innochecksum ignores pages that the tablespace lists as free. They come from the tool with right checksums all the
@@ -129,7 +129,7 @@ func compareWithOracle(t *testing.T, stream []byte) {
 			control[no*size+100] ^= 1
 		}
 		judged := oracle(t, temp, control)
-		for round := 0; round < len(places); round += 3 {
+		for round := 0; round < len(places); round += 9 {
 			bent := slices.Clone(data)
 			for no := 1; (no+1)*size <= len(bent); no++ {
 				place := places[(round+no)%len(places)]
@@ -146,6 +146,7 @@ func compareWithOracle(t *testing.T, stream []byte) {
 			}
 			found += len(got)
 		}
+		data = data[:min(len(data), max(12*size, 160<<10))]
 		for _, place := range []int{0, 4, 24, 38, 54, 55, 56, 57, 300, size - 10, size - 6} {
 			bent := slices.Clone(data)
 			bent[place] ^= 1 << (place % 8)
@@ -172,6 +173,11 @@ func explained(page []byte, full bool, place int, weSayBad bool) bool {
 		size = int(page[24]&0x7f)<<16 | int(page[25])<<8
 	}
 	return size == 0 || size > len(page) || slowCRC(page[:size-4]) != slow32(page[size-4:])
+}
+
+// more tells whether path is one of many files of the same sort.
+func more(path string) bool {
+	return regexp.MustCompile(`^mysql/[^i]|/FTS_.*(CONFIG|DELETED|_[2-6]\.)|^d/(copy|new|renamed)[1-9]|^undo00[2-9]|#P#p1|^d/pack_(lz4|lzma|bzip2)`).MatchString(path)
 }
 
 func allZero(p []byte) bool { return len(bytes.Trim(p, "\x00")) == 0 }
