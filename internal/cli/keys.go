@@ -180,6 +180,9 @@ func (e *keyFileError) Unwrap() error { return e.err }
 // error that matches catalog.ErrAltered; the backup is open then all the same.
 func (k *keyFlags) unlock(ctx context.Context, env *Env, b *catalog.Backup) error {
 	if b.Manifest == nil || !b.Locked() {
+		if b.Manifest != nil && !b.Manifest.Encrypted && len(k.Identities) > 0 {
+			env.notef("note: %s is not encrypted: anyone who can write to the repository could have made it", b.ID)
+		}
 		return nil
 	}
 	ids, err := k.identities(ctx, env)

@@ -52,6 +52,8 @@ type backupJSON struct {
 	Problem     string        `json:"problem,omitempty"`
 }
 
+// verifiedJSON is the last check; ok is false as long as one that found something has not been made good by another as
+// deep.
 type verifiedJSON struct {
 	Time  moment `json:"time"`
 	Level string `json:"level"`
@@ -68,7 +70,7 @@ func toJSON(b *catalog.Backup) backupJSON {
 		j.Started, j.Type = moment(started), typ
 	}
 	if v := b.Verified; v != nil {
-		j.Verified = &verifiedJSON{moment(v.Time), v.Level, v.OK}
+		j.Verified = &verifiedJSON{moment(v.Time), v.Level, v.Passed()}
 	}
 	if m := b.Manifest; m != nil {
 		j.Type, j.Parent, j.Started, j.Finished = m.Type, m.Parent, moment(m.Started), moment(m.Finished)
@@ -139,12 +141,23 @@ func codecText(m *catalog.Manifest) string {
 	return m.Codec
 }
 
-// verifiedText tells when and how b was last verified.
+// verifiedText tells when and how b was last verified. What a deeper check found counts for more than that a shallower one
+// found nothing later.
 func verifiedText(b *catalog.Backup) string {
 	v := b.Verified
-	if v == nil {
+	switch {
+	case v == nil:
 		return "-"
+	case v.OK && v.Failure != nil:
+		v = v.Failure
+	case v.OK && v.Deeper != nil:
+		v = v.Deeper
 	}
+	return checkText(v)
+}
+
+// checkText tells when and how a verification went.
+func checkText(v *catalog.Verification) string {
 	text := v.Time.Local().Format(time.DateTime) + " " + v.Level
 	if v.Sample > 0 && v.Sample < 1 {
 		text += fmt.Sprintf(" (sample %.3g%%)", 100*v.Sample)

@@ -307,7 +307,7 @@ func TestSystem(t *testing.T) {
 }
 
 func TestDescribe(t *testing.T) {
-	info := &debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{
+	info := &debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}, Deps: []*debug.Module{{Path: ageModule, Version: "v1.3.2"}}, Settings: []debug.BuildSetting{
 		{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.time", Value: "2026-11-30T18:00:00Z"},
 		{Key: "vcs.modified", Value: "true"}, {Key: "CGO_ENABLED", Value: "1"}}}
 	v := describe("", info)
@@ -316,6 +316,9 @@ func TestDescribe(t *testing.T) {
 	}
 	if got, want := v.text(), "mbwrap v1.2.3\ncommit abc of 2026-11-30T18:00:00Z, with changes\n"; !strings.HasPrefix(got, want) {
 		t.Errorf("text: got %q, want %q first", got, want)
+	}
+	if want := "encryption by filippo.io/age v1.3.2\n"; !strings.Contains(v.text(), want) {
+		t.Errorf("text: got %q, want %q in it", v.text(), want)
 	}
 	if v := describe("9.9", info); v.Version != "9.9" {
 		t.Errorf("from the linker: got %q, want 9.9", v.Version)

@@ -29,7 +29,7 @@ func newRekey(env *Env) *command {
 			"mbwrap rekey --repo /backups --all --identity old.key --encrypt-to age1…",
 			"mbwrap rekey --repo /backups latest --identity old.key --encrypt-to-file recipients.txt",
 		},
-		exits: []int{exitStream, exitSink, exitKey, exitNoBackup, exitLocked},
+		exits: []int{exitWarnings, exitStream, exitSink, exitKey, exitNoBackup, exitLocked},
 		settings: append([]*setting{
 			toggle(&o.All, "all", "every encrypted backup, of --server or of all servers"),
 			list(&o.seal.To, "encrypt-to", "RECIPIENT", "encrypt to this age recipient (age1…) or SSH public key; may repeat"),
@@ -62,17 +62,21 @@ func runRekey(ctx context.Context, o *rekeyOptions, env *Env, refs []string) err
 	if err != nil {
 		return err
 	}
-	done := []rekeyedJSON{}
+	done, weak := []rekeyedJSON{}, false
 	for _, b := range backups {
 		if err := rekeyOne(ctx, o, env, rekeying{b, to}); err != nil {
 			return errorf("%s: %w", b.ID, err)
 		}
+		weak = weak || to.PostQuantum() && !b.PostQuantum()
 		done = append(done, rekeyedJSON{b.Server, b.ID, b.Repository.Location(), to.Strings()})
 	}
 	if o.JSON {
-		return writeJSON(env.Stdout, done)
+		err = writeJSON(env.Stdout, done)
 	}
-	return nil
+	if weak && err == nil {
+		return reported(errWarnings)
+	}
+	return err
 }
 
 // rekeying is one backup and its new recipients.
@@ -87,6 +91,9 @@ func rekeyOne(ctx context.Context, o *rekeyOptions, env *Env, r rekeying) error 
 	}
 	if err := r.backup.Rekey(ctx, r.to); err != nil {
 		return err
+	}
+	if r.to.PostQuantum() && !r.backup.PostQuantum() {
+		env.warnf("%s was not made for post-quantum recipients: its data is as weak as before, only its key is not", r.backup.ID)
 	}
 	env.notef("%s: now encrypted to %s", r.backup.ID, listed(r.to.Strings()))
 	return nil

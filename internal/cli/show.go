@@ -112,8 +112,28 @@ func showVerification(w io.Writer, b *catalog.Backup) {
 		fmt.Fprintf(w, "Verified      never\n")
 		return
 	}
-	fmt.Fprintf(w, "Verified      %s, on %s in %s\n", verifiedText(b), v.Host,
-		progress.Duration(time.Duration(v.Seconds*float64(time.Second))))
+	showCheck(w, "Verified", v)
+	if v.Deeper != nil {
+		showCheck(w, "Before", v.Deeper)
+	}
+	if v.Failure != nil {
+		showCheck(w, "Before", v.Failure)
+	}
+}
+
+// showCheck writes one verification for people.
+func showCheck(w io.Writer, when string, v *catalog.Verification) {
+	seconds := func(s float64) string { return progress.Duration(time.Duration(s * float64(time.Second))) }
+	fmt.Fprintf(w, "%-13s %s, on %s in %s\n", when, checkText(v), printable(v.Host), seconds(v.Seconds))
+	if v.Pages > 0 {
+		fmt.Fprintf(w, "  pages       %d\n", v.Pages)
+	}
+	if v.Tables > 0 {
+		fmt.Fprintf(w, "  tables      %d, by MariaDB %s\n", v.Tables, printable(v.ServerVersion))
+	}
+	if v.RTO > 0 {
+		fmt.Fprintf(w, "  a restore   takes about %s until a server answers\n", seconds(v.RTO))
+	}
 	for _, p := range v.Problems {
 		fmt.Fprintf(w, "Problem       %s\n", printable(p))
 	}

@@ -20,7 +20,7 @@ func newVersion(env *Env) *command {
 	return &command{
 		name: "version", summary: "say what this program is made of",
 		common: &o.common, plain: true, pager: true,
-		about: `Prints the version, the commit it was built from, and the libraries that compress. A build that has no version
+		about: `Prints the version, the commit it was built from, and the libraries that compress and encrypt. A build that has no version
 of its own says which commit it is, and whether the tree had changes.`,
 		examples: []string{"mbwrap version", "mbwrap version --json"},
 		run:      func(context.Context, input) error { return runVersion(o, env) },
@@ -37,6 +37,7 @@ type versionReport struct {
 	Platform string    `json:"platform"`
 	Cgo      bool      `json:"cgo"`
 	Codecs   []library `json:"codecs"`
+	Age      string    `json:"age"` // version of the library that encrypts; "" if unknown
 }
 
 // library is what a codec is built on.
@@ -69,15 +70,26 @@ func (v versionReport) text() string {
 	for _, c := range v.Codecs {
 		fmt.Fprintf(&b, "%s by %s\n", c.Codec, c.Library)
 	}
+	if v.Age != "" {
+		fmt.Fprintf(&b, "encryption by %s %s\n", ageModule, v.Age)
+	}
 	fmt.Fprintf(&b, "%s %s\n", v.Go, v.Platform)
 	return b.String()
 }
+
+// ageModule is the library that encrypts.
+const ageModule = "filippo.io/age"
 
 // describe puts the report together. info may be nil; linked is the version given by the linker.
 func describe(linked string, info *debug.BuildInfo) versionReport {
 	v := versionReport{Version: linked, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 		Codecs: libraries()}
 	if info != nil {
+		for _, m := range info.Deps {
+			if m.Path == ageModule {
+				v.Age = m.Version
+			}
+		}
 		for _, s := range info.Settings {
 			switch s.Key {
 			case "vcs.revision":

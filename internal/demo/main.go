@@ -62,6 +62,9 @@ func run(ctx context.Context) (err error) {
 	if work, err = filepath.Abs(work); err != nil {
 		return err
 	}
+	if err := os.Chmod(work, 0o711); err != nil { // the servers' account must get through
+		return err
+	}
 	fd := int(os.Stdout.Fd())
 	s := newScreen(os.Stdout, term.IsTerminal(fd) && os.Getenv("NO_COLOR") == "")
 	d := &demo{screen: s, program: path, work: work, size: int64(size)}
