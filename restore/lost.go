@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/mbwrap/mbwrap/innodb"
+	"github.com/mbwrap/mbwrap/mariadb"
 )
 
 // LostFile is a file that could not be salvaged.
@@ -91,30 +92,15 @@ func (l *losses) text() []byte {
 	return b.Bytes()
 }
 
-// core returns those of the lost files without which the tool can't prepare the rest: what lies at the top of a data
-// directory, but for what only describes the backup. Measured with mariadb-backup 10.11: it refuses to go on without
-// ibdata1, without ib_logfile0, without either kind of Aria's log files and without backup-my.cnf.
+// core returns those of the lost files without which the tool can't prepare the rest.
 func (l *losses) core() []string {
 	var core []string
 	for _, p := range l.paths() {
-		if !strings.Contains(p, "/") && !describes(p) {
+		if mariadb.PrepareNeeds(p) {
 			core = append(core, p)
 		}
 	}
 	return core
-}
-
-// describes tells whether a file at the top of a data directory only describes the backup, or speeds the server up.
-func describes(name string) bool {
-	if name == "ib_buffer_pool" || name == "innodb_corrupted_pages" {
-		return true
-	}
-	for _, prefix := range []string{"xtrabackup_", "mariadb_backup_"} {
-		if rest, ok := strings.CutPrefix(name, prefix); ok {
-			return rest != "checkpoints"
-		}
-	}
-	return false
 }
 
 // damageKind says what the loss of a file means to its table.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/mbwrap/mbwrap/catalog"
+	"github.com/mbwrap/mbwrap/mariadb"
 	"github.com/mbwrap/mbwrap/xbstream"
 )
 
@@ -72,11 +73,7 @@ func (v *vital) see(name string) {
 }
 
 // miss notes a lost file.
-func (v *vital) miss(name string) {
-	if v.part(name) != nil {
-		v.lost = true
-	}
-}
+func (v *vital) miss(name string) { v.lost = v.lost || mariadb.PrepareNeeds(name) }
 
 func (v *vital) complete() bool { return v.system && v.redo && v.checkpoints && v.config && !v.lost }
 
