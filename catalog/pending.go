@@ -61,9 +61,6 @@ func Begin(ctx context.Context, repositories []*Repository, server string, o Beg
 		return nil, errNoRepository
 	}
 	p := &Pending{Server: server, suffix: o.Codec.Suffix()}
-	if err := p.seal(o); err != nil {
-		return nil, err
-	}
 	for _, r := range repositories {
 		m := &member{repository: r}
 		p.members = append(p.members, m)
@@ -82,7 +79,8 @@ func Begin(ctx context.Context, repositories []*Repository, server string, o Beg
 			m.lock = lock
 		}
 	}
-	if err := p.chooseID(ctx, o); err != nil {
+	// Sealing comes behind the locks: who waits for them tries often, and a passphrase costs a second each time.
+	if err := errors.Join(p.seal(o), p.chooseID(ctx, o)); err != nil {
 		return nil, errors.Join(err, p.unlock())
 	}
 	return p, nil
@@ -103,7 +101,7 @@ type BeginOptions struct {
 
 var errHalfEncrypted = errors.New("a key without recipients, or recipients without a key")
 
-// seal makes key.age at once: recipients that can't be used are known before there is data.
+// seal makes key.age before anything is written: recipients that can't be used are known before there is data.
 func (p *Pending) seal(o BeginOptions) (err error) {
 	if o.Key == nil && o.Recipients == nil {
 		return nil

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -432,4 +433,34 @@ func shell(t *testing.T, dir, command string) string {
 		t.Fatalf("%s: %v: %s", command, err, stderr.Bytes())
 	}
 	return string(out)
+}
+
+// TestWaitersDoNotSeal: a run that finds the lock held has not gone to the expense of a seal.
+func TestWaitersDoNotSeal(t *testing.T) {
+	r := repositories(t, newMemory())[0]
+	first, err := Begin(t.Context(), []*Repository{r}, "db1", BeginOptions{Type: Full, Started: time.Now(), Codec: lookup(t, "zstd")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Abort(t.Context())
+	key, err := encrypt.NewKey(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := encrypt.Passphrase("costs a second and 256 MiB")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err = Begin(t.Context(), []*Repository{r}, "db1", BeginOptions{
+		Type: Full, Started: time.Now(), Codec: lookup(t, "zstd"), Key: key, Recipients: to,
+	})
+	runtime.ReadMemStats(&after)
+	if _, held := errors.AsType[*sinks.LockedError](err); !held {
+		t.Fatalf("got %v, want LockedError", err)
+	}
+	if spent := after.TotalAlloc - before.TotalAlloc; spent > 64<<20 {
+		t.Errorf("got %d bytes allocated, want no scrypt", spent)
+	}
 }
