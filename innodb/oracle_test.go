@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/mbwrap/mbwrap/innodb"
@@ -17,7 +18,7 @@ import (
 	"github.com/mbwrap/mbwrap/xbstream"
 )
 
-// contents returns the tablespaces of a stream, whole.
+// contents returns the tablespaces and deltas of a stream, whole, and the meta files.
 func contents(t *testing.T, stream []byte) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
@@ -30,7 +31,7 @@ func contents(t *testing.T, stream []byte) map[string][]byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h.Type != xbstream.TypePayload || !innodb.IsTablespace(h.Path) {
+		if h.Type != xbstream.TypePayload || !innodb.IsTablespace(h.Path) && !strings.HasSuffix(h.Path, ".meta") {
 			continue
 		}
 		data, err := io.ReadAll(r)
@@ -178,6 +179,42 @@ func explained(page []byte, full bool, place int, weSayBad bool) bool {
 // more tells whether path is one of many files of the same sort.
 func more(path string) bool {
 	return regexp.MustCompile(`^mysql/[^i]|/FTS_.*(CONFIG|DELETED|_[2-6]\.)|^d/(copy|new|renamed)[1-9]|^undo00[2-9]|#P#p1|^d/pack_(lz4|lzma|bzip2)`).MatchString(path)
+}
+
+// bendDeltas flips one bit in a page of each delta of a real incremental backup, and wants that page reported.
+func bendDeltas(t *testing.T, stream []byte) {
+	t.Helper()
+	files := contents(t, stream)
+	bent, found := 0, 0
+	for path, data := range files {
+		name, isDelta := strings.CutSuffix(path, ".delta")
+		m := regexp.MustCompile(`page_size = (\d+)`).FindSubmatch(files[name+".meta"])
+		if !isDelta {
+			continue
+		}
+		if m == nil {
+			t.Errorf("%s: no meta file in the stream", path)
+			continue
+		}
+		size, _ := strconv.Atoi(string(m[1]))
+		if len(data) < 2*size || strings.HasPrefix(path, "ibdata") {
+			continue
+		}
+		slot := 1 + bent%(min(len(data)/size, size/4)-1)
+		p := data[slot*size : (slot+1)*size]
+		if kind := slow16(p[24:]); kind == 34354 || kind == 37401 {
+			continue // without a checksum
+		}
+		bent++
+		p[50] ^= 2
+		pages, _ := run(t, innodb.Options{}, nil, chunks(name+".meta", 0, files[name+".meta"], nil), chunks(path, 1, data, nil))
+		if len(pages) != 1 || pages[0].Offset != int64(slot*size) || pages[0].Number != uint64(slow32(data[4*slot:])) {
+			t.Errorf("%s: page in slot %d bent, got %+v", path, slot, pages)
+			continue
+		}
+		found++
+	}
+	t.Logf("%d deltas bent, %d found", bent, found)
 }
 
 func allZero(p []byte) bool { return len(bytes.Trim(p, "\x00")) == 0 }

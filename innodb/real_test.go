@@ -156,6 +156,7 @@ func TestRealServers(t *testing.T) {
 			soundStream(t, "full", full)
 			soundStream(t, "incremental", incremental)
 			lap("backed up twice")
+			bendDeltas(t, incremental)
 			compareWithOracle(t, full)
 			if i == 0 {
 				realNames(t, s)
