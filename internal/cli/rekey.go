@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/mbwrap/mbwrap/catalog"
 	"github.com/mbwrap/mbwrap/encrypt"
@@ -102,17 +103,14 @@ func rekeyOne(ctx context.Context, o *rekeyOptions, env *Env, r rekeying) error 
 // listed writes a few recipients for people: a post-quantum one is two thousand letters long.
 func listed(recipients []string) string {
 	const most = 70
-	text := ""
+	short := make([]string, len(recipients))
 	for i, r := range recipients {
-		if i > 0 {
-			text += ", "
-		}
 		if len(r) > most {
 			r = r[:most-1] + "…"
 		}
-		text += printable(r)
+		short[i] = printable(r)
 	}
-	return text
+	return strings.Join(short, ", ")
 }
 
 // chosen returns the backups to rekey. What is not encrypted is an error when it was named, and left out of --all.
