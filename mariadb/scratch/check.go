@@ -38,6 +38,9 @@ const (
 type CheckOptions struct {
 	Mode     Mode // "" is Medium
 	Parallel int  // tables at a time, at most 32; below 1 is one
+	// Patience is how long the check of one table may take, besides one second for each MiB of its files: a server may
+	// run in circles over damaged records for ever. 0 is ten minutes.
+	Patience time.Duration
 	// OnTotal is told once how many tables there are, OnTable each one as it is done. They are called by one goroutine
 	// at a time. They may be nil.
 	OnTotal func(int)
@@ -61,13 +64,15 @@ const (
 	mostChecks = 32
 	// mostCrashes is after how many ends of the server the rest is left unchecked.
 	mostCrashes = 20
+	// defaultPatience is how long the check of a small table may take.
+	defaultPatience = 10 * time.Minute
 )
 
 // CheckTables has the server check every base table, its own in mysql and sys included, and returns them sorted by name.
 // Data files whose definition is lost are in the list, too. Tables whose engine may reach out of the data directory are
 // never opened, and are not checked.
 //
-// A server that ends while it checks a table is a finding about that table: another one is started for the rest, and
+// A server that ends while it checks a table, or does not come to an end with it, is a finding about that table: another one is started for the rest, and
 // handles that DB has returned before are closed. If it does not come up again, what is left is not checked, and DB is
 // nil. The error is for an ended context, or a server that does not run or ended before it could say what there is to
 // check.
@@ -106,6 +111,9 @@ func (c *check) survey(ctx context.Context) (all []tables.Table, lost []Table, e
 	}
 	if lost, err = c.server.orphans(ctx, all); err != nil {
 		return nil, nil, fmt.Errorf("look for lost definitions: %w", err)
+	}
+	if c.sizes, err = c.server.sizes(); err != nil {
+		return nil, nil, fmt.Errorf("look at the files: %w", err)
 	}
 	if c.keyed, err = hasKeys(ctx, c.server.db); err != nil {
 		return nil, nil, fmt.Errorf("list plugins: %w", err)

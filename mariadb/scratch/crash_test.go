@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -27,7 +28,7 @@ func running(t *testing.T) *scratch.Server {
 // checkWith checks the tables of database d, some of them with a check that ends the server.
 func checkWith(t *testing.T, s *scratch.Server, parallel int, deadly func(table string)) (map[string]scratch.Table, int) {
 	t.Helper()
-	all, crashes, err := s.CheckWith(t.Context(), "d", parallel, deadly)
+	all, crashes, err := s.CheckWith(t.Context(), "d", scratch.CheckOptions{Parallel: parallel}, func(_ context.Context, name string) { deadly(name) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,6 +93,29 @@ func TestServerEndsOnce(t *testing.T) {
 	})
 	if found["b"].Status != scratch.StatusOK || crashes != 1 {
 		t.Errorf("got %+v after %d crashes, want it to be well after 1", found["b"], crashes)
+	}
+}
+
+// TestServerRunsInCircles: a check that does not end is ended, and the others go on.
+func TestServerRunsInCircles(t *testing.T) {
+	t.Parallel()
+	s := running(t)
+	o := scratch.CheckOptions{Parallel: 2, Patience: 2 * time.Second}
+	all, crashes, err := s.CheckWith(t.Context(), "d", o, func(ctx context.Context, table string) {
+		if table == "b" {
+			<-ctx.Done()
+		}
+	})
+	if err != nil || len(all) != 4 || crashes == 0 {
+		t.Fatalf("got %+v, %d ends of the server, error %v, want four tables", all, crashes, err)
+	}
+	for _, table := range all {
+		if bad := table.Name == "b"; bad != (table.Status == scratch.StatusCorrupt) || bad != strings.Contains(strings.Join(table.Messages, ""), "in circles") {
+			t.Errorf("%s: got %s %q", table, table.Status, table.Messages)
+		}
+	}
+	if err := s.DB().PingContext(t.Context()); err != nil {
+		t.Errorf("after it, the server does not answer: %v", err)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 // CheckWith checks all tables of one database and calls before each time it is about to check one. It also returns how
 // often the server has ended.
-func (s *Server) CheckWith(ctx context.Context, schema string, parallel int, before func(table string)) ([]Table, int, error) {
+func (s *Server) CheckWith(ctx context.Context, schema string, o CheckOptions, before func(context.Context, string)) ([]Table, int, error) {
 	all, err := tables.List(ctx, s.db)
 	if err != nil {
 		return nil, 0, err
@@ -20,9 +20,13 @@ func (s *Server) CheckWith(ctx context.Context, schema string, parallel int, bef
 			some = append(some, t)
 		}
 	}
-	c := &check{server: s, o: CheckOptions{Parallel: parallel, Mode: Quick}}
+	o.Mode = Quick
+	c := &check{server: s, o: o}
 	c.statement = func(ctx context.Context, conn *sql.Conn, t tables.Table, mode Mode) ([]message, error) {
-		before(t.Name)
+		before(ctx, t.Name)
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		return checkTable(ctx, conn, t, mode)
 	}
 	err = c.all(ctx, some)

@@ -78,8 +78,8 @@ func TestCancelledCheck(t *testing.T) {
 	t.Parallel()
 	s := running(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	before := func(string) { cancel() }
-	if _, _, err := s.CheckWith(ctx, "d", 2, before); !errors.Is(err, context.Canceled) {
+	before := func(context.Context, string) { cancel() }
+	if _, _, err := s.CheckWith(ctx, "d", scratch.CheckOptions{Parallel: 2}, before); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want %v", err, context.Canceled)
 	}
 	if err := s.DB().PingContext(t.Context()); err != nil {

@@ -105,6 +105,30 @@ func (s *Server) orphan(ctx context.Context, dir, file string) (Table, error) {
 	return t, err
 }
 
+// sizes adds up the bytes of each table's files, under "directory/name" as the files have it.
+func (s *Server) sizes() (map[string]int64, error) {
+	dirs, err := os.ReadDir(s.Dir)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]int64)
+	for _, d := range dirs {
+		if !d.IsDir() || d.Name() == "lost+found" {
+			continue
+		}
+		files, err := os.ReadDir(filepath.Join(s.Dir, d.Name()))
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range files {
+			if info, err := f.Info(); err == nil { // what has gone meanwhile has no size
+				all[d.Name()+"/"+tableOf(f.Name())] += info.Size()
+			}
+		}
+	}
+	return all, nil
+}
+
 // tableName is a table's name as SQL knows it.
 type tableName struct{ schema, name string }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"golang.org/x/sys/unix"
 
 	"github.com/mbwrap/mbwrap/mariadb/internal/tables"
 )
@@ -20,6 +21,7 @@ type check struct {
 	o       CheckOptions
 	keyed   bool // the server has a plugin with keys for encrypted tables
 	locked  map[tableName]bool
+	sizes   map[string]int64 // bytes of each table's files, under the names that these have
 	crashes int
 	// statement checks one table on a connection; the error is for an answer that did not come.
 	statement func(context.Context, *sql.Conn, tables.Table, Mode) ([]message, error)
@@ -55,10 +57,8 @@ func (c *check) all(ctx context.Context, left []tables.Table) error {
 				c.blame(t, "the server ended, or fell silent, while it checked this table: "+c.server.lastWords())
 			}
 		}
-		if len(suspects) > 0 {
-			if up, err := c.revive(ctx, nil, rest); err != nil || !up {
-				return err
-			}
+		if up, err := c.revive(ctx, nil, rest); err != nil || !up {
+			return err
 		}
 		left = rest
 	}
@@ -122,10 +122,13 @@ func (c *check) batch(ctx context.Context, all []tables.Table, parallel int) (su
 				if !ok {
 					return
 				}
-				if !c.one(inner, t) {
+				switch c.one(inner, t) {
+				case silent:
 					mu.Lock()
 					suspects = append(suspects, t)
 					mu.Unlock()
+					cancel()
+				case settled:
 					cancel()
 				}
 			}
@@ -138,22 +141,55 @@ func (c *check) batch(ctx context.Context, all []tables.Table, parallel int) (su
 	return suspects, rest, nil
 }
 
-// one checks one table and tells whether an answer came.
-func (c *check) one(ctx context.Context, t tables.Table) bool {
+// outcome is how the check of one table ended.
+type outcome int
+
+const (
+	answered outcome = iota
+	silent           // no answer came: the server has ended, or nobody waits any more
+	settled          // no answer came in time: the table is blamed, and the server killed
+)
+
+// one checks one table.
+func (c *check) one(ctx context.Context, t tables.Table) outcome {
 	start := time.Now()
-	conn, err := c.server.db.Conn(ctx)
+	limit := c.patience(t)
+	timed, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	conn, err := c.server.db.Conn(timed)
 	if err != nil {
-		return false
+		return silent
 	}
 	defer conn.Close() // back to the pool
-	said, err := c.statement(ctx, conn, t, c.o.Mode)
-	if err != nil {
-		return false
+	said, err := c.statement(timed, conn, t, c.o.Mode)
+	switch {
+	case err != nil && timed.Err() != nil && ctx.Err() == nil:
+		// A thread that runs in circles ends in no other way.
+		c.server.server.Signal(unix.SIGKILL)
+		c.blame(t, fmt.Sprintf("the check did not come to an end within %v: the server runs in circles over this table", limit))
+		return settled
+	case err != nil:
+		return silent
 	}
 	found := Table{Schema: t.Schema, Name: t.Name, Engine: t.Engine, Elapsed: time.Since(start)}
 	found.Status, found.Messages = judge(said, c.keyed)
 	c.add(found)
-	return true
+	return answered
+}
+
+// patience is how long a table's check may take. Files of unusual names are not told apart.
+func (c *check) patience(t tables.Table) time.Duration {
+	limit := c.o.Patience
+	if limit == 0 {
+		limit = defaultPatience
+	}
+	size, ok := c.sizes[t.Schema+"/"+t.Name]
+	if !ok {
+		for _, n := range c.sizes {
+			size = max(size, n)
+		}
+	}
+	return limit + time.Duration(size>>20)*time.Second
 }
 
 // message is one line of what the server says of a table.
