@@ -62,30 +62,27 @@ func (s *server) run(t *testing.T, daemon string) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	cmd := exec.Command(daemon, append([]string{"--no-defaults", "--skip-networking", "--innodb-flush-log-at-trx-commit=0",
+	// The shell kills the server when its input ends: however the test ends, nothing is left behind.
+	cmd := exec.Command("/bin/sh", append([]string{"-c", `"$@" & pid=$!; read -r end; kill -9 $pid; wait`, "sh", daemon,
+		"--no-defaults", "--skip-networking", "--innodb-flush-log-at-trx-commit=0",
 		"--innodb-max-dirty-pages-pct=0", "--innodb-max-dirty-pages-pct-lwm=0", "--tmpdir=" + s.dir,
 		"--socket=" + s.socket(), "--pid-file=" + filepath.Join(s.dir, "pid")}, s.opts...)...)
 	cmd.Stdout, cmd.Stderr = log, log
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() {
-		cmd.Process.Kill()
-		<-ended
+		input.Close()
+		cmd.Wait()
 	})
-	deadline := time.Now().Add(60 * time.Second)
-	for s.try(t.Context(), "select 1") != nil {
-		select {
-		case err := <-ended:
-			ended <- err
-			text, _ := os.ReadFile(log.Name())
-			t.Fatalf("mariadbd: %v\n%s", err, text)
-		case <-time.After(50 * time.Millisecond):
-		}
+	for deadline := time.Now().Add(60 * time.Second); s.try(t.Context(), "select 1") != nil; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("mariadbd does not answer")
+			text, _ := os.ReadFile(log.Name())
+			t.Fatalf("mariadbd does not answer\n%s", text)
 		}
 	}
 }
