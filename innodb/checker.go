@@ -62,9 +62,13 @@ type Checker struct {
 	stats Stats
 	mem   memory
 
+	layouts []layout // all there are: a hundred thousand small files would each make the list again
+
 	files map[int]*file    // open versions by Chunk.File
 	loose map[string]*file // in a fragment, where versions have no number
 	metas map[string]meta  // of deltas that have not begun
+
+	idle *file // one that has ended, for the next; nil if there is none
 
 	cur     *file             // whose payload comes next, nil if it is none of ours
 	raw     int64             // stream offset of that payload
@@ -74,7 +78,7 @@ type Checker struct {
 // NewChecker returns a Checker of one stream.
 func NewChecker(o Options) *Checker {
 	return &Checker{
-		o: o, judge: judge{newSums(), o.Strict}, mem: memory{limit: maxHeld},
+		o: o, judge: judge{newSums(), o.Strict}, mem: memory{limit: maxHeld}, layouts: layouts(),
 		files: map[int]*file{}, loose: map[string]*file{}, metas: map[string]meta{},
 	}
 }
@@ -105,6 +109,8 @@ func (c *Checker) Chunk(h *xbstream.Chunk) error {
 	case xbstream.TypeEnd:
 		c.forget(h)
 		c.end(f, true)
+		*f = file{}
+		c.idle = f
 	}
 	return nil
 }
@@ -152,7 +158,11 @@ func (c *Checker) lookup(h *xbstream.Chunk, k kind) *file {
 	if f != nil {
 		return f
 	}
-	f = &file{path: h.Path, kind: k, number: h.File}
+	if f = c.idle; f == nil {
+		f = new(file)
+	}
+	c.idle = nil
+	f.path, f.kind, f.number = h.Path, k, h.File
 	if h.File < 0 {
 		c.loose[h.Path] = f
 	} else {

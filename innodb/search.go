@@ -258,7 +258,7 @@ func (c *Checker) adopt(f *file, l layout, start int64) {
 // none, the layout under which a page has the form of those without a checksum.
 func (c *Checker) evidence(f *file, base int64, w []byte) bool {
 	for _, want := range [...]verdict{sound, unchecked} {
-		for _, l := range layouts() {
+		for _, l := range c.layouts {
 			for off := 0; off+l.size <= len(w); off += l.size {
 				if c.shows(f, l, base+int64(off), w[off:off+l.size]) == want {
 					c.adopt(f, l, int64(be32(w[off+4:]))-(base+int64(off))/int64(l.size))
