@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os/exec"
 	"slices"
 	"strings"
 	"syscall"
@@ -145,6 +146,7 @@ var rules = []rule{
 	{is(catalog.ErrServerName), exitUsage, "which servers are there? try: mbwrap list"},
 
 	// the machine
+	{is(exec.ErrNotFound), exitUsage, "is it installed, and in the PATH that this run has? cron's is short"},
 	{as[*outputError], exitSink, "did what reads it end early?"},
 	{is(fs.ErrPermission), exitOther, "does this need to run as root, or as the user mysql?"},
 }
