@@ -27,7 +27,7 @@ const (
 )
 
 // leastPairs is how often a small difference is measured at least: the noise of a single run is larger than it.
-const leastPairs = 5
+const leastPairs = 11
 
 // cost measures what encryption and the check of pages add to a backup into a repository.
 func (b *bench) cost(ctx context.Context, s *stream) error {
