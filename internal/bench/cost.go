@@ -42,7 +42,7 @@ func (b *bench) cost(ctx context.Context, s *stream) error {
 	}
 	b.tables = append(b.tables, resultTable{
 		title: fmt.Sprintf("Cost of encryption and of the check of pages: %s, a stream of %.0f MB into a repository", s.kind, float64(s.size)/1e6),
-		note: fmt.Sprintf("CPU that is added, by the best of %d runs of each in turns: encryption %s, check of pages %s.", len(rows[0].samples),
+		note: fmt.Sprintf("CPU that is added, by the cheaper half of %d runs of each in turns: encryption %s, check of pages %s.", len(rows[0].samples),
 			percent(growth(rows[0], rows[2])), percent(growth(rows[0], rows[1]))),
 		raw: s.size, rows: rows,
 	})
@@ -63,9 +63,20 @@ func (b *bench) intoRepository(s *stream, name string, args ...string) *contende
 	}}
 }
 
-// growth is by how much more CPU b took than a, each in the best of its runs. They took turns, and what else the machine
-// does can only add to a run: the least is what is nearest to the work itself.
-func growth(a, b *contender) float64 { return times(b.least(), a.least()) - 1 }
+// growth is by how much more CPU b took than a, each in the cheaper half of its runs. They took turns, and what else the
+// machine does can only add to a run; the best one alone would be a matter of luck.
+func growth(a, b *contender) float64 { return times(b.cheaper(), a.cheaper()) - 1 }
+
+// cheaper is the mean CPU of the cheaper half of the runs, the one in the middle included.
+func (c *contender) cheaper() time.Duration {
+	all := slices.SortedFunc(slices.Values(c.samples), func(a, b sample) int { return cmp.Compare(a.cpu, b.cpu) })
+	half := all[:(len(all)+1)/2]
+	var sum time.Duration
+	for _, s := range half {
+		sum += s.cpu
+	}
+	return sum / time.Duration(len(half))
+}
 
 // least is the least CPU that a run took.
 func (c *contender) least() time.Duration {
