@@ -27,7 +27,7 @@ type TrialOptions struct {
 	Drift      float64             // fraction of its rows by which a table may differ from the baseline
 
 	Tool      string        // mariadb-backup; "" looks for it
-	UseMemory int64         // bytes for the prepare; 0 chooses from what is free
+	UseMemory int64         // bytes for the prepare, and then for the server's buffer pool; 0 chooses
 	Timeout   time.Duration // how long the server may take until it answers; 0 is ten minutes
 	Version   string        // of mbwrap
 	ToolLog   io.Writer     // receives all that mariadb-backup says; nil is fine

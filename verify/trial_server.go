@@ -16,6 +16,9 @@ import (
 	"github.com/mbwrap/mbwrap/xbstream"
 )
 
+// trialPool is the server's buffer pool in bytes, unless memory is given: the check of a large table walks its indexes.
+const trialPool = 256 << 20
+
 // isDamage tells whether an error of a restore is about what is stored.
 func isDamage(err error) bool {
 	return errors.Is(err, pipeline.ErrBlock) || errors.Is(err, catalog.ErrIndex) || errors.Is(err, catalog.ErrMissing) ||
@@ -25,7 +28,10 @@ func isDamage(err error) bool {
 // tryServer starts a server on the restored files and has it look at them.
 func (c *checker) tryServer(ctx context.Context, t *Trial, dir *trialDir, args []string) (err error) {
 	c.options.OnPhase(phaseStart)
-	s := &scratch.Server{Dir: dir.data(), Restored: true, Args: args, Timeout: c.options.Trial.Timeout}
+	s := &scratch.Server{Dir: dir.data(), Restored: true, Args: args, Timeout: c.options.Trial.Timeout, BufferPool: trialPool}
+	if memory := c.options.Trial.UseMemory; memory > 0 {
+		s.BufferPool = memory
+	}
 	begun := time.Now()
 	if err := s.Start(ctx); err != nil {
 		return c.startFailed(ctx, dir, err)

@@ -76,7 +76,7 @@ func (o *verifyOptions) own() []*setting {
 		fraction(&o.Sample, "sample", "PART", "read this part of the blocks, such as 10% (default: all)"),
 		text(&o.Scratch, "scratch-dir", "DIR", "where level restore puts its files (default: $TMPDIR, or /var/tmp)"),
 		toggle(&o.Keep, "keep", "leave the restored files of level restore there"),
-		bytesize(&o.UseMemory, "use-memory", "SIZE", "memory for the prepare of level restore (default: from what is free)"),
+		bytesize(&o.UseMemory, "use-memory", "SIZE", "memory for the prepare and the server of level restore (default: from what is free)"),
 		text(&o.Check, "check", "MODE", "how the server checks tables: quick, medium or extended").
 			among(string(scratch.Quick), string(scratch.Medium), string(scratch.Extended)),
 		text(&o.SQL, "sql", "FILE", "statements that must return what FILE says"),
@@ -216,8 +216,14 @@ func verifyOne(ctx context.Context, o *verifyOptions, env *Env, b *catalog.Backu
 	meter := new(pipeline.Meter)
 	reporter, end := env.watch("verify "+b.ID, 0, meter)
 	defer end()
+	trial := o.trial(env)
+	trial.OnTables = func(done, all int) {
+		if done%max(1, all/100) == 0 || done == all {
+			reporter.SetPhase(fmt.Sprintf("checked %d of %d tables", done, all))
+		}
+	}
 	report, err := verify.Run(ctx, b, verify.Options{
-		Level: level, Jobs: o.Jobs, Meter: meter, Sample: o.Sample, Trial: o.trial(env),
+		Level: level, Jobs: o.Jobs, Meter: meter, Sample: o.Sample, Trial: trial,
 		OnPhase: reporter.SetPhase, OnTotal: reporter.SetTotal,
 	})
 	end()
