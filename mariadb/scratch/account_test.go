@@ -22,7 +22,7 @@ import (
 func serverAccount(t *testing.T) *user.User {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("only root can become somebody else")
+		testenv.Missing(t, "root", "to become somebody else")
 	}
 	u, err := user.Lookup("mysql")
 	if err != nil {

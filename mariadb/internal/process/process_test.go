@@ -14,6 +14,8 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"github.com/mbwrap/mbwrap/internal/testenv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -148,9 +150,12 @@ func TestAsk(t *testing.T) {
 // mysqlUser returns the account of MariaDB's packages. Only root can give files to it.
 func mysqlUser(t *testing.T) *user.User {
 	t.Helper()
+	if os.Geteuid() != 0 {
+		testenv.Missing(t, "root", "to give files away")
+	}
 	u, err := user.Lookup("mysql")
-	if os.Geteuid() != 0 || err != nil {
-		t.Skip("needs root and an account called mysql")
+	if err != nil {
+		testenv.Missing(t, "mysql", err.Error())
 	}
 	return u
 }
